@@ -26,7 +26,7 @@ from toolweave.runtime.priority import AssignPriority, load_priority
 from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
 from toolweave.runtime.runs.embedded import open_engine
 from toolweave.runtime.runs.engine import RunEngine
-from toolweave.runtime.runs.execution import EngineRuntime, Tracing
+from toolweave.runtime.runs.execution import EngineRuntime, OpenTrace, untraced
 
 # A process on PostgreSQL changes the time of this file in the data folder each second, for probes.
 ALIVE_FILE = "toolweave.alive"
@@ -100,8 +100,8 @@ async def open_services(config: LangGraphJson, settings: Settings, *, slots: int
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.compiled_names())
-        tracing = await stack.enter_async_context(_open_tracing(settings))
-        engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots, tracing))
+        open_trace = await stack.enter_async_context(_open_tracing(settings))
+        engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots, open_trace))
         await stack.enter_async_context(run_expiry_sweep(engine, sweep_schedule(config.checkpointer)))
         yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings), assign_priority)
 
@@ -130,9 +130,9 @@ def _open_persistence(config: LangGraphJson, settings: Settings) -> AbstractAsyn
     )
 
 
-def _open_tracing(settings: Settings) -> AbstractAsyncContextManager[Tracing]:
+def _open_tracing(settings: Settings) -> AbstractAsyncContextManager[OpenTrace]:
     if settings.traces_url is None:
-        return nullcontext(Tracing())
+        return nullcontext(untraced)
     require_extra("otel")
     from toolweave.runtime.runs.tracing import open_tracing  # noqa: PLC0415
 
@@ -141,13 +141,13 @@ def _open_tracing(settings: Settings) -> AbstractAsyncContextManager[Tracing]:
 
 @asynccontextmanager
 async def _open_engine(
-    persistence: Persistence, graphs: GraphRegistry, settings: Settings, slots: int, tracing: Tracing
+    persistence: Persistence, graphs: GraphRegistry, settings: Settings, slots: int, open_trace: OpenTrace
 ) -> AsyncIterator[RunEngine]:
     if settings.database_url is None:
         await delete_orphans(persistence)
         log = EventLog(persistence.app)
         publishers = Publishers(ThreadLog(persistence.app))
-        runtime = EngineRuntime(persistence, graphs, log, publishers, tracing=tracing)
+        runtime = EngineRuntime(persistence, graphs, log, publishers, open_trace=open_trace)
         async with open_engine(runtime, max_concurrent=slots) as embedded:
             yield embedded
         return
@@ -162,5 +162,5 @@ async def _open_engine(
         event_retention_s=settings.event_retention_h * 3600,
         alive_file=settings.data_dir / ALIVE_FILE,
     )
-    async with open_distributed_engine(persistence, graphs, options, tracing) as engine:
+    async with open_distributed_engine(persistence, graphs, options, open_trace) as engine:
         yield engine

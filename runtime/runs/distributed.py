@@ -61,7 +61,7 @@ from toolweave.runtime.runs.engine import (
     StartedRun,
     stored_result,
 )
-from toolweave.runtime.runs.execution import EngineRuntime, Tracing
+from toolweave.runtime.runs.execution import EngineRuntime, OpenTrace
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0
@@ -571,7 +571,7 @@ class DistributedEngine(RunEngine):
 
 @asynccontextmanager
 async def open_distributed_engine(
-    persistence: Persistence, graphs: GraphRegistry, options: WorkerOptions, tracing: Tracing
+    persistence: Persistence, graphs: GraphRegistry, options: WorkerOptions, open_trace: OpenTrace
 ) -> AsyncIterator[DistributedEngine]:
     """Open the engine of a process; `recover` starts its work.
 
@@ -584,7 +584,7 @@ async def open_distributed_engine(
     feed = Feed(database)
     thread_log = SharedThreadLog(database, feed)
     log = EventLog(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
-    runtime = EngineRuntime(persistence, graphs, log, Publishers(thread_log), tracing=tracing)
+    runtime = EngineRuntime(persistence, graphs, log, Publishers(thread_log), open_trace=open_trace)
     jobs = JobQueue()
     database.dispatcher = jobs.dispatch
     engine = DistributedEngine(

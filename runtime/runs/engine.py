@@ -389,10 +389,10 @@ class RunEngine(ABC):
             self.runtime.persistence.checkpointer.accept_claim(claim)
             try:
                 with log_ids(**run_log_ids(run)):
-                    with self.runtime.tracing.open_span(run) as record_outcome:
+                    with self.runtime.open_trace(run) as trace:
                         execution = None
                         if live.cancel is None:
-                            work = execute_run(self.runtime, run, live.channel, live.progress)
+                            work = execute_run(self.runtime, run, live.channel, live.progress, trace.callbacks)
                             live.graph_task = asyncio.create_task(work)
                             try:
                                 execution = await live.graph_task
@@ -403,7 +403,7 @@ class RunEngine(ABC):
                         if execution is None:
                             action = live.cancel or "interrupt"
                             execution = await end_cancelled(self.runtime, run, action, live.cancel_reason)
-                        record_outcome(execution.outcome)
+                        trace.record_outcome(execution.outcome)
                     await self._finish_run(live, execution)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row deleted
                 self._fail_waiters(live, error)

@@ -1,7 +1,7 @@
 """Execute one claimed run: call its graph, publish its events, and return its outcome."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -103,22 +103,19 @@ def run_log_ids(run: Run) -> dict[str, str | None]:
     return {**run_identity(run), "request_id": configurable.get(REQUEST_ID_KEY), "user_id": user_id or None}
 
 
-RecordOutcome = Callable[[Outcome], object]
+class RunTrace(NamedTuple):
+    """The open trace of a run: the graph calls `callbacks`, and `record_outcome` receives the run's end."""
 
-
-def untraced(_run: Run) -> AbstractContextManager[RecordOutcome]:
-    """Open no span."""
-    return nullcontext(lambda _outcome: None)
-
-
-class Tracing(NamedTuple):
-    """How runs are traced: `open_span` opens a run's span and yields a function of its outcome.
-
-    The graph calls `callbacks`.
-    """
-
-    open_span: Callable[[Run], AbstractContextManager[RecordOutcome]] = untraced
+    record_outcome: Callable[[Outcome], object] = lambda _outcome: None
     callbacks: tuple[BaseCallbackHandler, ...] = ()
+
+
+OpenTrace = Callable[[Run], AbstractContextManager[RunTrace]]
+
+
+def untraced(_run: Run) -> AbstractContextManager[RunTrace]:
+    """Open no trace."""
+    return nullcontext(RunTrace())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class EngineRuntime:
     log: EventLog
     publishers: Publishers
     thread_hub: ThreadHub = field(default_factory=ThreadHub)
-    tracing: Tracing = field(default_factory=Tracing)
+    open_trace: OpenTrace = untraced
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,9 @@ class Execution:
     body: bytes
 
 
-async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progress: RunProgress) -> Execution:
+async def execute_run(
+    runtime: EngineRuntime, run: Run, channel: Channel, progress: RunProgress, callbacks: Sequence[BaseCallbackHandler]
+) -> Execution:
     """Execute a claimed run; an asyncio cancellation is raised, any other error becomes an outcome.
 
     A later attempt continues from the checkpoint of an earlier one (S-05).
@@ -161,7 +160,7 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                     return continued
                 call = continued
             config = observed_config(graph, call.config, progress.record_event)
-            call = replace(call, config={**config, "callbacks": [progress.usage, *runtime.tracing.callbacks]})
+            call = replace(call, config={**config, "callbacks": [progress.usage, *callbacks]})
             publishes_all = publisher is not None and publisher.publishes_all
             stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
             async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:

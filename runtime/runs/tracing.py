@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from langchain_core.tracers.schemas import Run as LangChainRun
@@ -25,21 +25,22 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
-from opentelemetry.trace import Link, SpanKind, Status, StatusCode, Tracer, TraceState
-from opentelemetry.util.types import Attributes, AttributeValue
+from opentelemetry.trace import NoOpTracer, Status, StatusCode, Tracer
+from opentelemetry.util.types import AttributeValue
 
 from toolweave import __version__
 from toolweave.runtime.caller import TRACE_HEADERS
 from toolweave.runtime.models import Outcome, Run
-from toolweave.runtime.runs.execution import RecordOutcome, Tracing, run_log_ids
+from toolweave.runtime.runs.execution import OpenTrace, RunTrace, run_log_ids
 
 # The keys, and beginnings of keys, of openinference's attributes that quote nothing.
 CONTENT_FREE_KEYS = (
     *("openinference.span.kind", "llm.model_name", "llm.provider", "llm.system", "llm.token_count."),
-    *("llm.finish_reason", "tool.name", "embedding.model_name"),
+    *("llm.finish_reason", "tool.name", "embedding.model_name", "error.type"),
 )
-ERROR_TYPE, EXCEPTION_TYPE = "error.type", "exception.type"
+LANGCHAIN_SCOPE = "openinference.instrumentation.langchain"
+OWN_SCOPES, SERVER_SCOPES = ("toolweave", LANGCHAIN_SCOPE), ("fastapi", "fastmcp", "starlette")
+ERROR_TYPE, EXCEPTION_TYPE, CANCELLED = "error.type", "exception.type", "CancelledError"
 RUN_SPAN, OWN_PREFIX = "run {}", "toolweave."
 CLOSE_TIMEOUT_S = 2.0
 
@@ -54,31 +55,22 @@ class ContentFreeConfig(TraceConfig):
         return super().mask(key, value, externalize=externalize) if key.startswith(CONTENT_FREE_KEYS) else None
 
 
-class RunSampler(Sampler):
-    """Begin traces with runs and tool calls only: FastAPI and FastMCP would begin one per request."""
+class OwnTracerProvider(TracerProvider):
+    """A provider that records the spans of Toolweave and openinference, and with content those of an application.
 
-    def __init__(self, configured: Sampler) -> None:
-        self._configured = configured
+    FastAPI and FastMCP would begin a trace per request, and their spans quote URLs, arguments and errors.
+    """
 
-    def should_sample(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        trace_state: TraceState | None = None,
-    ) -> SamplingResult:
-        """Return whether to record a span; OTEL_TRACES_SAMPLER says which of ours."""
-        is_root = not trace.get_current_span(parent_context).get_span_context().is_valid
-        if is_root and not any(key.startswith(OWN_PREFIX) for key in attributes or ()):
-            return SamplingResult(Decision.DROP)
-        return self._configured.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+    def __init__(self, resource: Resource, *, with_content: bool) -> None:
+        super().__init__(resource=resource, shutdown_on_exit=False)
+        self._with_content = with_content
 
-    def get_description(self) -> str:
-        """Return the name of the sampler."""
-        return f"RunSampler({self._configured.get_description()})"
+    def get_tracer(self, instrumenting_module_name: str, *args: Any, **options: Any) -> Tracer:
+        """Return a tracer; that of another library records nothing, and its spans pass their parent on."""
+        is_application = self._with_content and not instrumenting_module_name.startswith(SERVER_SCOPES)
+        if is_application or instrumenting_module_name.startswith(OWN_SCOPES):
+            return super().get_tracer(instrumenting_module_name, *args, **options)
+        return NoOpTracer()
 
 
 class RunTracer(OpenInferenceTracer):
@@ -86,11 +78,8 @@ class RunTracer(OpenInferenceTracer):
 
     run_inline = True
 
-    def __init__(self, provider: TracerProvider, *, with_content: bool) -> None:
-        config = (TraceConfig if with_content else ContentFreeConfig)(enable_genai_semconv=True)
-        scope = "openinference.instrumentation.langchain"
-        tracer: Any = OITracer(provider.get_tracer(scope), config)
-        super().__init__(tracer, separate_trace_from_runtime_context=False)
+    def __init__(self, tracer: OITracer, *, with_content: bool) -> None:
+        super().__init__(cast("Tracer", tracer), separate_trace_from_runtime_context=False)
         self._with_content = with_content
 
     def on_chat_model_start(self, serialized: Any, messages: Any, **options: Any) -> Any:
@@ -104,6 +93,16 @@ class RunTracer(OpenInferenceTracer):
             if run.run_type != "llm":
                 run.outputs = {}
         super()._end_trace(run)
+
+    def end_open_spans(self) -> None:
+        """End the spans without an end: LangChain reports none for a cancelled model call or a closed stream."""
+        for run in list(self.run_map.values()):
+            if span := self.get_span(run.id):
+                span.set_attribute(ERROR_TYPE, CANCELLED)
+                run.error = CANCELLED
+                self._end_trace(run)
+                # A thread that outlives the run reports its end later.
+                self.run_map[str(run.id)] = run
 
 
 class CollectorExporter(SpanExporter):
@@ -141,9 +140,8 @@ class CollectorExporter(SpanExporter):
         return False
 
     def _prepared(self, span: ReadableSpan) -> ReadableSpan:
-        """Add `error.type` to a failed span of openinference, and remove the texts of errors without `with_content`."""
-        scope = span.instrumentation_scope
-        if scope is None or not scope.name.startswith("openinference.") or not (span.events or span.status.description):
+        """Add `error.type` to a failed span, and remove the texts of errors without `with_content`."""
+        if not (span.events or span.status.description):
             return span
         attributes = dict(span.attributes or {})
         types = [(event.attributes or {}).get(EXCEPTION_TYPE) for event in span.events]
@@ -158,7 +156,7 @@ class CollectorExporter(SpanExporter):
             events=span.events if self._with_content else (),
             links=span.links,
             kind=span.kind,
-            instrumentation_scope=scope,
+            instrumentation_scope=span.instrumentation_scope,
             status=span.status if self._with_content else Status(span.status.status_code),
             start_time=span.start_time,
             end_time=span.end_time,
@@ -166,21 +164,21 @@ class CollectorExporter(SpanExporter):
 
 
 @asynccontextmanager
-async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[Tracing]:
-    """Yield what records the runs of this process.
+async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[OpenTrace]:
+    """Yield a function that opens the trace of a run.
 
     `url` receives the spans; the SDK's own variables (OTEL_*) set everything else.
     """
     service = Resource.create({SERVICE_NAME: "toolweave", "service.version": __version__})
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
-    provider = TracerProvider(resource=service.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+    provider = OwnTracerProvider(service.merge(OTELResourceDetector().detect()), with_content=with_content)
     provider.add_span_processor(BatchSpanProcessor(CollectorExporter(url, with_content=with_content)))
-    provider.sampler = RunSampler(provider.sampler)
     # The tool plane uses the global provider.
     trace.set_tracer_provider(provider)
-    open_span = partial(run_span, provider.get_tracer("toolweave", __version__))
+    config = (TraceConfig if with_content else ContentFreeConfig)(enable_genai_semconv=True)
+    new_tracer = partial(RunTracer, OITracer(provider.get_tracer(LANGCHAIN_SCOPE), config), with_content=with_content)
     try:
-        yield Tracing(open_span, (RunTracer(provider, with_content=with_content),))
+        yield partial(run_span, provider.get_tracer("toolweave", __version__), new_tracer)
     finally:
         # A collector that does not answer must not hold the process.
         closing = Thread(target=provider.shutdown, name="traces-closing", daemon=True)
@@ -189,8 +187,11 @@ async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[Tracing
 
 
 @contextmanager
-def run_span(tracer: Tracer, run: Run) -> Iterator[RecordOutcome]:
-    """Open a run's span: the root of a trace, or a child of the span in the headers of the run's request."""
+def run_span(tracer: Tracer, new_tracer: Callable[[], RunTracer], run: Run) -> Iterator[RunTrace]:
+    """Open a run's span: the root of a trace, or a child of the span in the headers of the run's request.
+
+    A run that is not sampled has no callback.
+    """
     configurable = (run.kwargs.get("config") or {}).get("configurable") or {}
     headers = {name: configurable[name] for name in TRACE_HEADERS if isinstance(configurable.get(name), str)}
     ids = run_log_ids(run)
@@ -219,4 +220,8 @@ def run_span(tracer: Tracer, run: Run) -> Iterator[RecordOutcome]:
                 span.set_attribute(ERROR_TYPE, str((outcome.error or {}).get("error") or outcome.status))
                 span.set_status(StatusCode.ERROR)
 
-        yield record_outcome
+        run_tracer = new_tracer()
+        try:
+            yield RunTrace(record_outcome, (run_tracer,) if span.is_recording() else ())
+        finally:
+            run_tracer.end_open_spans()

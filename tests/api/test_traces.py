@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
 from langgraph_sdk import get_sync_client
 
 from tests.api.traced_app.traced_graphs import SECRET
@@ -26,6 +29,7 @@ ENV = {
     "OTEL_BSP_SCHEDULE_DELAY": "20",
 }
 TRACE_ID, SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 
 @contextmanager
@@ -111,6 +115,56 @@ def test_no_span_quotes_messages_arguments_results_or_errors(process: AppProcess
         assert [span for span in spans if SECRET in span.text] == []
 
 
+async def test_requests_with_a_trace_send_no_urls_arguments_or_errors(
+    process: AppProcess, collector: Collector
+) -> None:
+    headers = {"traceparent": TRACEPARENT}
+    async with httpx.AsyncClient(base_url=process.url, headers=headers, timeout=BOUND_S) as http:
+        assert (await http.get("/v1/models", params={"api_key": SECRET})).status_code == 200
+    async with Client(StreamableHttpTransport(f"{process.url}/ai/mcp", headers)) as core:
+        assert (await core.call_tool("read_file", {"path": {SECRET: 1}}, raise_on_error=False)).is_error
+    spans = collector.trace_of(run(process, "nested", **headers))
+    assert [span for span in collector.spans if SECRET in span.text] == []
+    assert {path(span, spans)[0] for span in spans} == {"run nested"}
+
+
+def cancel_in_model_call(process: AppProcess) -> str:
+    """Cancel a run while its model works; gives the run's id."""
+    with get_sync_client(url=process.url) as sdk:
+        thread_id = sdk.threads.create()["thread_id"]
+        started = sdk.runs.stream(thread_id, "cancelled", input={"messages": SECRET}, stream_mode="custom")
+        run_id = str(next(part.data["run_id"] for part in started if part.event == "metadata"))
+        assert any(part.event == "custom" for part in started)
+        sdk.runs.cancel(thread_id, run_id, wait=True)
+    return run_id
+
+
+def test_cancelled_model_calls_and_closed_streams_have_a_span(process: AppProcess, collector: Collector) -> None:
+    for run_id, expected in (
+        (cancel_in_model_call(process), ["run cancelled", "cancelled", "hang", "HangingModel"]),
+        (run(process, "closed"), ["run closed", "closed", "close_stream", "CountingModel"]),
+    ):
+        spans = collector.trace_of(run_id)
+        [called] = [span for span in spans if span.name.endswith("Model")]
+        assert path(called, spans) == expected
+        assert (called.attributes["error.type"], called.status) in (("CancelledError", 2), ("GeneratorExit", 2))
+        assert called.attributes["openinference.span.kind"] == "LLM"
+        assert SECRET not in called.text
+
+
+def count_traced_calls(process: AppProcess) -> str:
+    with get_sync_client(url=process.url) as sdk:
+        values: Any = sdk.runs.wait(None, "count", input={"messages": SECRET})
+    return str(values["messages"][-1]["content"])
+
+
+def test_cancelled_model_calls_leave_nothing_in_memory(process: AppProcess) -> None:
+    before = count_traced_calls(process)
+    for _ in range(3):
+        cancel_in_model_call(process)
+    assert count_traced_calls(process) == before
+
+
 def test_failures_of_tools_nodes_and_runs_have_an_error_type(process: AppProcess, collector: Collector) -> None:
     failed = next(span for span in collector.trace_of(run(process, "agent")) if span.name == "tools/call fail")
     assert (failed.attributes["error.type"], failed.status) == ("tool_error", 2)
@@ -128,9 +182,25 @@ def test_a_model_call_has_its_tokens_in_the_genai_conventions(process: AppProces
 
 
 def test_a_run_continues_the_trace_of_its_request(process: AppProcess, collector: Collector) -> None:
-    run_id = run(process, "nested", traceparent=f"00-{TRACE_ID}-{SPAN_ID}-01")
+    run_id = run(process, "nested", traceparent=TRACEPARENT)
     root = next(span for span in collector.trace_of(run_id) if span.name == "run nested")
     assert (root.trace_id, root.parent_id) == (TRACE_ID, SPAN_ID)
+
+
+@pytest.mark.parametrize(
+    ("env", "headers"),
+    [({}, {"traceparent": TRACEPARENT[:-2] + "00"}), ({"OTEL_TRACES_SAMPLER": "always_off"}, {})],
+    ids=["its request", "a setting"],
+)
+def test_a_run_that_is_not_sampled_sends_and_logs_nothing(
+    env: dict[str, str], headers: dict[str, str], tmp_path: Path
+) -> None:
+    with collecting() as collector:
+        with serving(tmp_path, {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **env}) as process:
+            run(process, "agent", **headers)
+            assert process.stop() == 0
+        assert collector.spans == []
+    assert "Error in" not in process.logs()
 
 
 def documented(target: str, collector: Collector) -> dict[str, str]:
@@ -170,6 +240,7 @@ def test_a_setting_adds_the_content(tmp_path: Path) -> None:
         named = {span.name: span for span in spans}
         assert SECRET in named["CountingModel"].attributes["gen_ai.input.messages"]
         assert SECRET in named["raising"].text
+        assert named["lookup"].attributes["key"] == SECRET
         assert named["raising"].attributes["error.type"] == "LookupError"
         assert set(collector.paths) == {"/t"}
 

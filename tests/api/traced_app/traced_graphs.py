@@ -1,14 +1,20 @@
 """Graphs whose runs call models and tools; their texts are secret."""
 
+import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tracers.base import BaseTracer
+from langgraph.config import get_stream_writer
 from langgraph.graph import START, MessagesState, StateGraph
 from loguru import logger
+from opentelemetry import trace
 
 from tests.fixtures.scripted_model import ScriptedModel
 from toolweave.graphs import build_agent_loop
@@ -45,6 +51,18 @@ class CountingModel(ScriptedModel):
 model = CountingModel(turns=[answer])
 
 
+class HangingModel(ScriptedModel):
+    """Reports that it was called, and never answers."""
+
+    async def _agenerate(self, *_: Any, **__: Any) -> ChatResult:
+        get_stream_writer()("called")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+hanging = HangingModel(turns=[SECRET])
+
+
 async def ask(state: MessagesState) -> dict[str, Any]:
     return {"messages": [await model.ainvoke(state["messages"])]}
 
@@ -71,8 +89,28 @@ nested = (
 
 
 async def raising(state: MessagesState) -> dict[str, Any]:
-    await model.ainvoke(SECRET)
+    with trace.get_tracer("application").start_as_current_span("lookup", attributes={"key": SECRET}):
+        await model.ainvoke(SECRET)
     raise LookupError(SECRET)
+
+
+async def hang(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [await hanging.ainvoke(state["messages"])]}
+
+
+async def close_stream(state: MessagesState) -> dict[str, Any]:
+    async for chunk in model.astream(state["messages"]):
+        return {"messages": [chunk]}
+    raise AssertionError
+
+
+def count_traced_calls(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+    """Answer with the number of calls that LangChain's tracers in this process hold."""
+    gc.collect()
+    handlers = getattr(config["callbacks"], "handlers", ())
+    # Objects of the server's start are not among the collector's.
+    tracers = {id(each): each for each in (*handlers, *gc.get_objects()) if isinstance(each, BaseTracer)}
+    return {"messages": [AIMessage(str(sum(len(tracer.run_map) for tracer in tracers.values())))]}
 
 
 async def logging_node(state: MessagesState) -> dict[str, Any]:
@@ -86,6 +124,9 @@ def logging_in_thread(state: MessagesState) -> dict[str, Any]:
 
 
 fail = StateGraph(MessagesState).add_node("raising", raising).add_edge(START, "raising").compile()
+cancelled = StateGraph(MessagesState).add_node("hang", hang).add_edge(START, "hang").compile()
+closed = StateGraph(MessagesState).add_node("close_stream", close_stream).add_edge(START, "close_stream").compile()
+count = StateGraph(MessagesState).add_node("count", count_traced_calls).add_edge(START, "count").compile()
 log = (
     StateGraph(MessagesState)
     .add_node("logging_node", logging_node)
