@@ -49,8 +49,6 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         # By default all models of an endpoint share one HTTP client, even across event loops.
         http_async_client=DefaultAsyncHttpxClient(timeout=timeout, trust_env=endpoint.uses_proxy),
         max_retries=max_retries,
-        # LangChain requests token counts from OpenAI only, and only without a client of ours; others may refuse.
-        stream_usage=endpoint.base_url in model_endpoint.COUNTING_URLS or None,
         use_responses_api=None if endpoint.base_url == model_endpoint.OPENAI_URL else False,
     )
 

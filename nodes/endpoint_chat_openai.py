@@ -1,11 +1,13 @@
 """A chat model for OpenAI-compatible endpoints whose work per streamed chunk is bounded (R-03)."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
+from openai import APIStatusError
 from pydantic import PrivateAttr
 
 from toolweave.message_chunks import ChunkJoiner, set_tool_calls
@@ -13,18 +15,34 @@ from toolweave.message_chunks import ChunkJoiner, set_tool_calls
 EMPTY_CHUNK = AIMessageChunk(content="")
 
 
+# Mistral's API, gateways to Bedrock and older servers refuse the request for token counts, some without a text.
+USAGE_REFUSAL = re.compile(r"stream_options|include_usage|^Error code: 4(00|22)$")
+
+
 class EndpointChatOpenAI(ChatOpenAI):
-    """A ChatOpenAI that reads a stream in time proportional to its length."""
+    """A ChatOpenAI that reads a stream in time proportional to its length, with token counts from any endpoint.
+
+    LangChain requests the counts from OpenAI only. If an endpoint refuses the request, it is sent without.
+    """
+
+    stream_usage: bool | None = True
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        joiner = ChunkJoiner()
-        async for generation in super()._astream(*args, **kwargs):
-            if isinstance(generation, StreamedGenerationChunk):
-                generation.set_joiner(joiner)
-            yield generation
-            # After the yield, because LangChain sets the chunk's id during it.
-            if isinstance(generation.message, AIMessageChunk):
-                joiner.add(generation.message)
+        joiner, requests_usage = ChunkJoiner(), self.stream_usage
+        try:
+            async for generation in super()._astream(*args, **kwargs):
+                if isinstance(generation, StreamedGenerationChunk):
+                    generation.set_joiner(joiner)
+                yield generation
+                # After the yield, because LangChain sets the chunk's id during it.
+                if isinstance(generation.message, AIMessageChunk):
+                    joiner.add(generation.message)
+        except APIStatusError as error:
+            if not requests_usage or not USAGE_REFUSAL.search(str(error)):
+                raise
+            self.stream_usage = False
+            async for generation in self._astream(*args, **kwargs):
+                yield generation
 
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None

@@ -14,8 +14,6 @@ OFFLINE = "offline"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai/"
 OPENAI_URL = "https://api.openai.com/v1"
-COUNTING_URLS = (OPENROUTER_URL, GEMINI_URL, OPENAI_URL)
-"""The endpoints that count the tokens of streamed answers if requested."""
 NO_KEY = SecretStr("not-needed")
 MODEL_ADVICE = (
     "Set OPENROUTER_API_KEY, GEMINI_API_KEY, or OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; "

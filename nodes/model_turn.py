@@ -262,7 +262,7 @@ async def ask_model(
     try:
         model = await source.get()
         answer = await (
-            _turn_with_usage(model, model, [SystemMessage(system), *messages], config)
+            model_turn(model, [SystemMessage(system), *messages], config)
             if function is None
             else _request_function_call(model, function, system, messages, config)
         )
@@ -291,28 +291,14 @@ async def _request_function_call(
         # All chat models of LangChain accept tool_choice "any". with_structured_output would also send
         # parallel_tool_calls, which not every endpoint accepts.
         bound = model.bind_tools([function.schema], tool_choice="any")
-        return await _turn_with_usage(model, bound.with_config(hidden), [SystemMessage(system), *messages], config)
+        return await model_turn(bound.with_config(hidden), [SystemMessage(system), *messages], config)
     except NotImplementedError:
         pass
     except ModelError as error:
         if not _refuses_functions(error):
             raise
     plain = [SystemMessage(f"{system}\n\n{function.json_prompt}"), *messages]
-    return await _turn_with_usage(model, model.with_config(hidden), plain, config)
-
-
-async def _turn_with_usage(
-    model: BaseChatModel, runnable: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig
-) -> AIMessage:
-    """Run a turn that also requests token counts; LangChain does so only for OpenAI, and some endpoints reject it."""
-    if "stream_usage" not in type(model).model_fields:
-        return await model_turn(runnable, prompt, config)
-    try:
-        return await model_turn(runnable.bind(stream_usage=True), prompt, config)
-    except ModelError as error:
-        if error.status not in _REFUSAL_STATUSES or "stream_options" not in str(error):
-            raise
-    return await model_turn(runnable, prompt, config)
+    return await model_turn(model.with_config(hidden), plain, config)
 
 
 def _refuses_functions(error: ModelError) -> bool:

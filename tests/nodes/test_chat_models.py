@@ -58,21 +58,15 @@ def test_the_first_configured_endpoint_is_chosen(environ: dict[str, str], model:
 
 
 @pytest.mark.requirement("S-12")
-@pytest.mark.parametrize(
-    ("environ", "counts"),
-    [
-        ({"OPENROUTER_API_KEY": "k"}, True),
-        ({"GEMINI_API_KEY": "k"}, True),
-        ({"OPENAI_API_KEY": "k", "TOOLWEAVE_MODEL": "m"}, True),
-        ({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "TOOLWEAVE_MODEL": "m"}, None),
-    ],
-)
-def test_tokens_of_streamed_answers_are_requested_where_that_is_known_to_work(
-    environ: dict[str, str], *, counts: bool | None
-) -> None:
-    model = build_chat_model(load_settings(environ))
-    assert isinstance(model, ChatOpenAI)
-    assert model.stream_usage is counts
+@pytest.mark.parametrize("text", ["Extra inputs are not permitted: stream_options", "key [include_usage]", ""])
+async def test_an_endpoint_that_refuses_to_count_tokens_is_called_without(text: str) -> None:
+    turns = [WireTurn(status=422, error=text), WireTurn("one"), WireTurn("two")]
+    with openai_wire(turns) as server:
+        model = build_chat_model(load_settings(OPENAI | {"OPENAI_BASE_URL": server.base_url} | NAMED))
+        answers = [await model_turn(model, [HumanMessage("hi")], {}) for _ in range(2)]
+
+    assert [answer.content for answer in answers] == ["one", "two"]
+    assert ["stream_options" in request.body for request in server.requests] == [True, False, False]
 
 
 @pytest.mark.parametrize(
