@@ -258,7 +258,7 @@ def test_a_dead_collector_changes_nothing_but_one_log_line(tmp_path: Path) -> No
             assert isinstance(values, dict)
             process.wait_for_log("traces cannot be sent")
         assert process.stop() == 0
-    telling = ("traces", "telemetry", "export", "ERROR")
+    telling = ("traces ", "telemetry", "export", "ERROR")
     [line] = [line for line in process.logs().splitlines() if any(word in line for word in telling)]
     assert "Runs continue without them" in line
     assert "password" not in process.logs()
