@@ -2,7 +2,7 @@
 import { createContext, lazy, Suspense } from "react";
 
 import type { ChatMessage } from "../chat/messages";
-import type { CallAnswer } from "../servers/types";
+import type { CallAnswer } from "../pages/servers";
 import { ErrorBoundary, Loading } from "../ui";
 import { blocksOf, mimeTypeOf } from "../ui/content";
 
@@ -29,7 +29,7 @@ export function resultOf({ content, artifact, status }: ChatMessage): CallAnswer
 
 export function App(props: AppProps) {
   return (
-    <ErrorBoundary onReset={() => undefined}>
+    <ErrorBoundary>
       <Suspense fallback={<Loading what="the app" />}><AppFrame {...props} /></Suspense>
     </ErrorBoundary>
   );

@@ -1,10 +1,15 @@
-/** The sandboxed frame of an app, and the questions that its page may put to the user. */
+/** The sandboxed frame of an app: what its page gets, what it may request, and the questions that it may put to the user. */
+import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/client";
+import {
+  AppBridge, isToolVisibilityModelOnly, type McpUiHostContext, type McpUiStyles, PostMessageTransport,
+} from "@modelcontextprotocol/ext-apps/app-bridge";
 import { useQuery } from "@tanstack/react-query";
 import { useContext, useEffect, useRef, useState } from "react";
 
-import { Button, Dialog, JsonView, Loaded } from "../ui";
+import { request } from "../client";
+import type { ServerDetails } from "../pages/servers";
+import { Button, Dialog, JsonView, Loaded, path } from "../ui";
 import { type AppProps, ChatContext } from "./app";
-import { connect, hostContext, htmlOf, MAX_HEIGHT, type Question, readPage } from "./bridge";
 import "./apps.css";
 
 const MIN_HEIGHT = 40;
@@ -18,6 +23,16 @@ export default function AppFrame(props: AppProps) {
       <Loaded query={page} what="the app">{(html) => <Frame html={html} {...props} />}</Loaded>
     </section>
   );
+}
+
+interface Question {
+  title: string;
+  content: React.ReactNode;
+  /** What the button says that allows it. */
+  accept: string;
+  refuse?: string;
+  url?: string;
+  message?: string;
 }
 
 interface OpenQuestion {
@@ -56,38 +71,101 @@ function Frame({ html, ...props }: AppProps & { html: string }) {
   return (
     <>
       <iframe ref={frame} src="sandbox.html" sandbox="allow-scripts allow-forms" title={`App of ${props.server}`} style={{ height }} />
-      {open && <QuestionDialog server={props.server} {...open} />}
+      {open && <QuestionDialog {...open} />}
     </>
   );
 }
 
-const TITLES = { link: "Open this link?", message: "Send this message?", tool: "Allow this call?" };
-
-function QuestionDialog({ server, question, answer }: OpenQuestion & { server: string }) {
+function QuestionDialog({ question: { title, content, accept, refuse = "Cancel", url, message }, answer }: OpenQuestion) {
   const chat = useContext(ChatContext);
-  const accept = () => {
-    if (question.kind === "message") chat?.send(question.text);
+  const onAccept = () => {
+    if (message !== undefined) chat?.send(message);
     answer(true);
   };
   return (
-    <Dialog title={TITLES[question.kind]} isOpen onClose={() => answer(false)}>
-      {question.kind === "link" && <p>The app of {server} wants to open <code className="app-text">{question.url}</code> in a new tab.</p>}
-      {question.kind === "message" && <>
-        <p>The app of {server} wants to write as you:</p>
-        <blockquote className="app-text">{question.text}</blockquote>
-      </>}
-      {question.kind === "tool" && <>
-        <p>The app of {server} wants to call <code>{question.name}</code>, which needs your approval.</p>
-        <JsonView value={question.args} label="Arguments" />
-      </>}
+    <Dialog title={title} isOpen onClose={() => answer(false)}>
+      {content}
       <div className="row end">
-        <Button onClick={() => answer(false)}>{question.kind === "tool" ? "Do not allow" : "Cancel"}</Button>
-        {question.kind === "link"
-          ? <a className="button primary" href={question.url} target="_blank" rel="noopener noreferrer" onClick={accept}>Open</a>
-          : <Button kind="primary" disabled={question.kind === "message" && chat?.isBusy !== false} onClick={accept}>
-              {question.kind === "tool" ? "Allow once" : "Send"}
-            </Button>}
+        <Button onClick={() => answer(false)}>{refuse}</Button>
+        {url === undefined
+          ? <Button kind="primary" disabled={message !== undefined && chat?.isBusy !== false} onClick={onAccept}>{accept}</Button>
+          : <a className="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={onAccept}>{accept}</a>}
       </div>
     </Dialog>
   );
+}
+
+const MAX_HEIGHT = 800;
+
+/** A question to the user; it is answered with true only after a click. */
+type Ask = (question: Question) => Promise<boolean>;
+
+function readPage(server: string, uri: string): Promise<ReadResourceResult> {
+  return request(`/servers${path(server)}/resources/read`, { json: { uri } });
+}
+
+/** The page's HTML; servers send it as text or as base64 of UTF-8. */
+function htmlOf({ contents: [page] }: ReadResourceResult): string {
+  if (page === undefined) throw new Error("The server sent an empty resource instead of the app’s page.");
+  if ("text" in page) return page.text;
+  return new TextDecoder().decode(Uint8Array.from(atob(page.blob), (char) => char.charCodeAt(0)));
+}
+
+/** Connect to the frame; `html` is sent once the sandbox is ready, the tool's input and result once the app is. */
+function connect(frame: Window, html: string, { server, input, result }: AppProps, canChat: boolean, ask: Ask): AppBridge {
+  const capabilities = { openLinks: {}, serverTools: {}, serverResources: {}, ...(canChat ? { message: { text: {} } } : {}) };
+  const bridge = new AppBridge(null, { name: "Toolweave studio", version: "1" }, capabilities, { hostContext: hostContext() });
+  bridge.addEventListener("sandboxready", () => void bridge.sendSandboxResourceReady({ html }));
+  bridge.addEventListener("initialized", () => {
+    void bridge.sendToolInput({ arguments: input as Record<string, unknown> });
+    void bridge.sendToolResult(result as CallToolResult);
+  });
+  bridge.oncalltool = async ({ name, arguments: args = {} }) => {
+    const { offers } = await request<ServerDetails>(`/servers${path(server)}`);
+    const tool = offers.find((offer) => offer.own_name === name);
+    if (tool === undefined || isToolVisibilityModelOnly({ _meta: tool._meta ?? {} })) throw new Error(`There is no tool ${name} for apps.`);
+    const content = (
+      <>
+        <p>The app of {server} wants to call <code>{name}</code>, which needs your approval.</p>
+        <JsonView value={args} label="Arguments" />
+      </>
+    );
+    const question = { title: "Allow this call?", content, accept: "Allow once", refuse: "Do not allow" };
+    if (tool.requires_approval && !(await ask(question))) throw new Error(`The user did not allow ${name}.`);
+    const json = { tool: name, arguments: args };
+    return (await request<{ result: CallToolResult }>(`/servers${path(server)}/call`, { json })).result;
+  };
+  bridge.onreadresource = ({ uri }) => readPage(server, uri);
+  bridge.onopenlink = async ({ url }) => {
+    const content = <p>The app of {server} wants to open <code className="prose">{url}</code> in a new tab.</p>;
+    const isWeb = /^https?:$/.test(URL.parse(url)?.protocol ?? "");
+    return { isError: !isWeb || !(await ask({ title: "Open this link?", content, accept: "Open", url })) };
+  };
+  bridge.onmessage = async ({ content: blocks }) => {
+    const text = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n").trim();
+    const content = <><p>The app of {server} wants to write as you:</p><blockquote className="prose">{text}</blockquote></>;
+    const question = { title: "Send this message?", content, accept: "Send", message: text };
+    return { isError: !canChat || text === "" || !(await ask(question)) };
+  };
+  bridge.onrequestdisplaymode = () => Promise.resolve({ mode: "inline" });
+  void bridge.connect(new PostMessageTransport(frame, frame));
+  return bridge;
+}
+
+const VARIABLES = {
+  "--color-background-primary": "--bg", "--color-background-secondary": "--raised", "--color-background-tertiary": "--hover",
+  "--color-text-primary": "--text", "--color-text-secondary": "--muted", "--color-border-primary": "--line",
+  "--color-ring-primary": "--accent", "--font-mono": "--mono", "--border-radius-md": "--radius",
+};
+
+/** Theme, colours and place of the frame, as they are now. */
+function hostContext(): McpUiHostContext {
+  const style = getComputedStyle(document.documentElement);
+  const variables = Object.fromEntries(Object.entries(VARIABLES).map(([name, own]) => [name, style.getPropertyValue(own)]));
+  return {
+    theme: document.documentElement.dataset["theme"] === "dark" ? "dark" : "light",
+    styles: { variables: { ...variables, "--font-sans": "system-ui, sans-serif" } as McpUiStyles },
+    displayMode: "inline", availableDisplayModes: ["inline"], containerDimensions: { maxHeight: MAX_HEIGHT },
+    locale: navigator.language, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone, platform: "web",
+  };
 }

@@ -1,6 +1,7 @@
+// @vitest-environment jsdom
 import { expect, test } from "vitest";
 
-import { type Checkpoint, forkPoint, lineageOf, versionsOn } from "./branches";
+import { type Checkpoint, forkPoint, lineageOf, versionsOn } from "./use_thread";
 
 /** "b<a h1 a1": checkpoint b after a, with messages h1 and a1; "!" marks the checkpoint of a run's input. */
 function checkpoint(text: string): Checkpoint {

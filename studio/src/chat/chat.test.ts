@@ -1,8 +1,8 @@
+// @vitest-environment jsdom
 import { expect, test } from "vitest";
 
 import { readInterrupt } from "./interrupts";
-import { type ChatMessage, markdownBlocks, reasoningOf } from "./messages";
-import { joinFork, rowsOf } from "./transcript";
+import { type ChatMessage, joinFork, markdownBlocks, reasoningOf, rowsOf } from "./messages";
 
 test("Markdown is cut between blocks, never inside a fence or a list", () => {
   const fence = "```py\na\n\nb\n```";
@@ -35,10 +35,10 @@ test("while a fork starts, the messages of the other branch are hidden", () => {
 test("an answer has the form of its interrupt", () => {
   const request = { action_request: { action: "t", args: {} }, config: { allow_accept: true } };
   expect(readInterrupt([request]).answer([{ kind: "approve" }])).toEqual([{ type: "accept", args: null }]);
-  expect(readInterrupt(request).answer([{ kind: "reject", reason: "no" }])).toEqual({ type: "ignore", args: "no" });
+  expect(readInterrupt(request).answer([{ kind: "reject", value: "no" }])).toEqual({ type: "ignore", args: "no" });
   const middleware = { action_requests: [{ name: "t", args: {} }], review_configs: [{ action_name: "t", allowed_decisions: ["edit"] }] };
   const { requests, answer } = readInterrupt(middleware);
-  expect(requests?.[0]?.allowed).toEqual(new Set(["edit"]));
-  expect(answer([{ kind: "edit", args: { a: 1 } }])).toEqual({ decisions: [{ type: "edit", edited_action: { name: "t", args: { a: 1 } } }] });
-  expect(readInterrupt({ question: "?" }).requests).toBeUndefined();
+  expect(requests[0]?.allowed).toEqual(new Set(["edit"]));
+  expect(answer([{ kind: "edit", value: { a: 1 } }])).toEqual({ decisions: [{ type: "edit", edited_action: { name: "t", args: { a: 1 } } }] });
+  expect(readInterrupt({ question: "?" }).requests[0]?.schema).toBeUndefined();
 });

@@ -1,23 +1,19 @@
 /** One thread with one assistant: its messages, its running and waiting runs, and the field for the next message. */
+import type { Assistant } from "@langchain/langgraph-sdk";
 import { useStream } from "@langchain/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import { ChatContext } from "../apps/app";
-import type { Json } from "../client/json";
-import { useThread } from "../client/queries";
-import { langgraph, readToken } from "../client/server";
+import { type Json, langgraph, readToken, useThread } from "../client";
 import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
-import { forkPoint, lineageOf, type Versions, versionsOn } from "./branches";
-import type { Content } from "./composer";
-import { InterruptPanel } from "./interrupt_panel";
-import type { ChatMessage } from "./messages";
+import {
+  forkPoint, lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
+} from "./use_thread";
+import { type Content, isChat, messageInput, RunInput } from "./composer";
+import { InterruptPanel } from "./interrupts";
 import { type MessageActions, MessageView } from "./message_view";
-import { isChat, messageInput, RunInput } from "./run_input";
-import { ScrollArea } from "./scroll_area";
-import { type Fork, joinFork, rowsOf } from "./transcript";
-import { useTransport } from "./transport";
-import { useCheckpoints, useForeignRuns, usePartials } from "./use_thread";
+import { type ChatMessage, type Fork, joinFork, rowsOf } from "./messages";
 
 const now = () => Date.now();
 
@@ -26,8 +22,7 @@ const STATUS_LAG_MS = 1500;
 
 interface ConversationProps {
   threadId: string | undefined;
-  assistantId: string;
-  assistantName: string;
+  assistant: Assistant;
   inputSchema: object;
   /** The checkpoint of another branch that is shown instead of the newest one. */
   viewed: string | undefined;
@@ -35,8 +30,8 @@ interface ConversationProps {
   onView: (checkpoint: string | undefined) => void;
 }
 
-export function Conversation(props: ConversationProps) {
-  const { threadId, assistantId, assistantName, inputSchema, viewed, onThread, onView } = props;
+export function Conversation({ threadId, assistant, inputSchema, viewed, onThread, onView }: ConversationProps) {
+  const { assistant_id: assistantId, name } = assistant;
   const queries = useQueryClient();
   const token = readToken();
   const client = useMemo(() => ({ token, sdk: langgraph() }), [token]).sdk;
@@ -121,14 +116,17 @@ export function Conversation(props: ConversationProps) {
     const human = rows.slice(0, at).findLast((row) => row.message.type === "human")?.message;
     if (human) replace(human, human.content, human.id ?? "");
   };
-  const actions = useStableActions({
-    edit: (message, content) => replace(message, content, crypto.randomUUID()),
-    regenerate,
-    showVersion: (checkpoint) => onView(checkpoint === checkpoints[0]?.id ? undefined : checkpoint),
+  const actions = useRef<MessageActions>(null);
+  useEffect(() => {
+    actions.current = {
+      edit: (message, content) => replace(message, content, crypto.randomUUID()),
+      regenerate,
+      showVersion: (checkpoint) => onView(checkpoint === checkpoints[0]?.id ? undefined : checkpoint),
+    };
   });
 
   const hasMessages = isChat(inputSchema);
-  const failure = stream.error ?? (status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined);
+  const failure = stream.error ?? (isFresh && status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined);
   const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
   const hasState = !hasMessages && Object.keys(rest).length > 0;
   return (
@@ -138,7 +136,7 @@ export function Conversation(props: ConversationProps) {
         {stream.isThreadLoading && rows.length === 0 && !hasState && <Loading what="the thread" />}
         {isOther && other.isError && <ErrorBox error={other.error} onRetry={() => void other.refetch()} />}
         {!stream.isThreadLoading && rows.length === 0 && !hasState && !isRunning && failure === undefined && (
-          <Empty title={assistantName}>
+          <Empty title={name}>
             <p>
               {hasMessages ? "Write a message to start. Files can be dropped on the field below."
                 : "Fill in the input below to start a run."}
@@ -150,9 +148,9 @@ export function Conversation(props: ConversationProps) {
             isStreaming={isRunning && index === rows.length - 1 && !row.isPartial} canFork={!isRunning && lineage.length > 0} actions={actions} />
         ))}
         {hasState && <JsonView value={rest} label="State of the thread" />}
-        {isRunning && <p className="working" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
+        {isRunning && <p className="muted" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
         {!isRunning && !isOther && failure !== undefined && (
-          <div className="run-error">
+          <div className="stack">
             <ErrorBox error={failure} />
             <Button onClick={() => void run(null)}>Retry</Button>
           </div>
@@ -170,7 +168,7 @@ export function Conversation(props: ConversationProps) {
         )}
         <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stream.stop()}
           isBlocked={stream.isThreadLoading && rows.length === 0}
-          placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${assistantName}`} />
+          placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${name}`} />
       </footer>
     </>
   );
@@ -182,15 +180,53 @@ function versionsFor(message: ChatMessage, turn: string[], versions: Map<string,
   return ids.map((id) => versions.get(id)).find((found) => found !== undefined);
 }
 
-/** Actions that stay the same object while they do the newest thing, so that a token draws the last message only. */
-function useStableActions(actions: MessageActions): MessageActions {
-  const latest = useRef(actions);
+const NEAR_END = 24;
+
+interface ScrollAreaProps {
+  label: string;
+  /** A change brings the end into view, for example after a message was sent. */
+  resetKey: unknown;
+  children: React.ReactNode;
+}
+
+function ScrollArea({ label, resetKey, children }: ScrollAreaProps) {
+  const area = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const [isAway, setAway] = useState(false);
   useEffect(() => {
-    latest.current = actions;
-  });
-  return useMemo(() => ({
-    edit: (message, content) => latest.current.edit(message, content),
-    regenerate: (message) => latest.current.regenerate(message),
-    showVersion: (tip) => latest.current.showVersion(tip),
-  }), []);
+    const element = area.current;
+    if (!element || !content.current) return;
+    let top = element.scrollTop;
+    const follow = new ResizeObserver(() => {
+      if (follows.current) element.scrollTop = element.scrollHeight;
+    });
+    const observe = () => {
+      const distance = element.scrollHeight - element.scrollTop - element.clientHeight;
+      if (distance < NEAR_END) follows.current = true;
+      else if (element.scrollTop < top) follows.current = false;
+      top = element.scrollTop;
+      setAway(!follows.current);
+    };
+    follow.observe(content.current);
+    follow.observe(element);
+    element.addEventListener("scroll", observe, { passive: true });
+    return () => {
+      follow.disconnect();
+      element.removeEventListener("scroll", observe);
+    };
+  }, []);
+  const toEnd = () => area.current?.scrollTo({ top: area.current.scrollHeight });
+  useEffect(() => {
+    follows.current = true;
+    toEnd();
+  }, [resetKey]);
+  return (
+    <div className="scroll-frame">
+      <div ref={area} className="scroll-area" tabIndex={0} role="region" aria-label={label}>
+        <div ref={content} className="transcript">{children}</div>
+      </div>
+      {isAway && <Button className="to-end" onClick={toEnd}>Jump to the end</Button>}
+    </div>
+  );
 }

@@ -1,13 +1,12 @@
-/** One message of a conversation, with what can be done with it. */
+/** One message of a conversation with its tool calls, and what can be done with it. */
 import { memo, useEffect, useState } from "react";
 
-import { Button, CopyButton, Form } from "../ui";
-import { blocksOf, MediaBlock } from "../ui/content";
-import { Markdown } from "../ui/markdown";
-import type { Versions } from "./branches";
+import { App, resultOf } from "../apps/app";
+import { Badge, Button, CopyButton, duration, Form, JsonSection } from "../ui";
+import { blocksOf, Markdown, MediaBlock, ToolResult } from "../ui/content";
+import type { Versions } from "./use_thread";
 import type { Content } from "./composer";
-import { callsOf, type ChatMessage, markdownBlocks, reasoningOf, textOf } from "./messages";
-import { type CallState, ToolCard } from "./tool_card";
+import { callsOf, type ChatMessage, factsOf, markdownBlocks, reasoningOf, type Row, textOf, type ToolCall } from "./messages";
 
 export interface MessageActions {
   edit: (message: ChatMessage, content: Content) => void;
@@ -15,27 +14,20 @@ export interface MessageActions {
   showVersion: (tip: string) => void;
 }
 
-interface MessageViewProps {
-  message: ChatMessage;
-  results: ChatMessage[];
-  callStates: CallState[];
+interface MessageViewProps extends Omit<Row, "turn"> {
   versions: Versions | undefined;
   isStreaming: boolean;
-  isPartial: boolean;
-  isTurnEnd: boolean;
   /** Whether a run may start from before this message now. */
   canFork: boolean;
-  /** Always the same object. */
-  actions: MessageActions;
+  /** A reference, so that a token draws the last message only. */
+  actions: React.RefObject<MessageActions | null>;
 }
 
 /** Equal results are equal arrays of the same messages: without this, each token would draw all messages again. */
 function isSame(before: MessageViewProps, after: MessageViewProps): boolean {
-  const lists = (["results", "callStates"] as const).every((key) =>
-    before[key].length === after[key].length && before[key].every((item, index) => item === after[key][index]));
-  const others = ["message", "isStreaming", "isPartial", "isTurnEnd", "canFork", "actions"] as const;
-  const hasSameVersions = JSON.stringify(before.versions) === JSON.stringify(after.versions);
-  return lists && hasSameVersions && others.every((key) => before[key] === after[key]);
+  const isEqual = (one: unknown, other: unknown) => one === other
+    || (Array.isArray(one) && Array.isArray(other) && one.length === other.length && one.every((item, index) => item === other[index]));
+  return (Object.keys(after) as (keyof MessageViewProps)[]).every((key) => isEqual(before[key], after[key]));
 }
 
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
@@ -52,18 +44,18 @@ function HumanMessage({ message, versions, canFork, actions }: MessageViewProps)
     const resend = (edited: string) => {
       setEditing(false);
       const files = typeof message.content === "string" ? [] : message.content.filter((block) => block.type !== "text");
-      actions.edit(message, files.length === 0 ? edited : [{ type: "text", text: edited }, ...files]);
+      actions.current?.edit(message, files.length === 0 ? edited : [{ type: "text", text: edited }, ...files]);
     };
     return <EditForm text={text} onCancel={() => setEditing(false)} onSave={resend} />;
   }
   return (
-    <article className="message human" aria-label="You">
-      <div className="bubble">
+    <article className="stack message human" aria-label="You">
+      <div className="stack bubble">
         {blocksOf(message.content).map((block, index) => <MediaBlock key={index} block={block} />)}
         {text !== "" && <p className="prose">{text}</p>}
       </div>
-      <footer className="message-actions">
-        <VersionSwitch versions={versions} onShow={actions.showVersion} />
+      <footer className="row message-actions">
+        <VersionSwitch versions={versions} onShow={(tip) => actions.current?.showVersion(tip)} />
         {canFork && <Button kind="quiet" onClick={() => setEditing(true)}>Edit</Button>}
         <CopyButton kind="quiet" text={text} />
       </footer>
@@ -90,7 +82,7 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
   const reasoning = reasoningOf(message);
   const calls = callsOf(message);
   return (
-    <article className="message ai" aria-label="Assistant" aria-busy={isStreaming}>
+    <article className="stack message ai" aria-label="Assistant" aria-busy={isStreaming}>
       {reasoning !== "" && (
         <details className="reasoning"><summary>Reasoning</summary><StreamedMarkdown text={reasoning} isStreaming={isStreaming} /></details>
       )}
@@ -102,23 +94,16 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
       ))}
       {isPartial && <p className="hint">Stopped here. The thread does not contain this part.</p>}
       {!isStreaming && isTurnEnd && (
-        <footer className="message-actions">
-          <VersionSwitch versions={versions} onShow={actions.showVersion} />
+        <footer className="row message-actions">
+          <VersionSwitch versions={versions} onShow={(tip) => actions.current?.showVersion(tip)} />
           {text !== "" && <CopyButton kind="quiet" text={text} />}
           {canFork && !callStates.includes("pending") && (
-            <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>
+            <Button kind="quiet" onClick={() => actions.current?.regenerate(message)}>Regenerate</Button>
           )}
-          <Tokens message={message} />
         </footer>
       )}
     </article>
   );
-}
-
-function Tokens({ message }: { message: ChatMessage }) {
-  const { input_tokens: input, output_tokens: output } = message.usage_metadata ?? {};
-  if (output === undefined || output === 0) return null;
-  return <span className="hint" title={`${input ?? 0} tokens of input`}>{output} tokens</span>;
 }
 
 const MarkdownBlock = memo(Markdown);
@@ -151,10 +136,43 @@ function VersionSwitch({ versions, onShow }: { versions: Versions | undefined; o
     <Button kind="quiet" aria-label={label} disabled={tip === undefined} onClick={() => tip !== undefined && onShow(tip)}>{sign}</Button>
   );
   return (
-    <span className="version-switch" role="group" aria-label="Versions">
+    <span className="row" role="group" aria-label="Versions">
       {step("Previous version", "‹", tips[shown - 1])}
       <span className="hint">{shown + 1} / {tips.length}</span>
       {step("Next version", "›", tips[shown + 1])}
     </span>
   );
+}
+
+export type CallState = "running" | "pending" | "success" | "error" | "no result";
+
+interface ToolCardProps {
+  call: ToolCall;
+  result: ChatMessage | undefined;
+  state: CallState;
+}
+
+function ToolCard({ call, result, state }: ToolCardProps) {
+  const facts = factsOf(result);
+  const retries = (facts.attempts ?? 1) - 1;
+  const card = (
+    <details className={`tool-card ${state}`} open={state === "error"} data-call={call.id}>
+      <summary>
+        <span className="mono grow cut">{call.name || "tool"}</span>
+        <span className="row hint nowrap">
+          {facts.server !== undefined && <span title="MCP server">{facts.server}</span>}
+          {facts.duration_ms !== undefined && <span title="Duration">{duration(facts.duration_ms)}</span>}
+          {retries > 0 && <span title="Attempts after the first">{retries === 1 ? "1 retry" : `${retries} retries`}</span>}
+        </span>
+        {state === "running"
+          ? <span className="badge busy"><span className="spinner" aria-hidden="true" /> running</span>
+          : <Badge status={state} />}
+      </summary>
+      <JsonSection label="Arguments" value={call.args} />
+      {result && <h3>{state === "error" ? "Error" : "Result"}</h3>}
+      {result && <ToolResult content={result.content} />}
+    </details>
+  );
+  if (result === undefined || facts.app === undefined || facts.server === undefined) return card;
+  return <>{card}<App server={facts.server} uri={facts.app} input={call.args} result={resultOf(result)} /></>;
 }

@@ -1,45 +1,29 @@
 /** Assistants: graphs with a configuration, in versions. The path is /assistants/ID, or /assistants/new. */
-import type { Assistant, AssistantVersion, Config } from "@langchain/langgraph-sdk";
+import type { Assistant, AssistantVersion } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
-import { useDeferredValue, useState } from "react";
+import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import type { Json } from "../client/json";
-import { useChange, useSchemas } from "../client/queries";
-import { langgraph } from "../client/server";
+import { type Json, langgraph, MAX_ASSISTANTS, useAssistants, useChange, useSchemas } from "../client";
 import {
-  Ago, Button, DeleteButton, Empty, ErrorBox, Facts, Head, Loaded, NavList, path, SchemaInput, SearchField, Select,
-  SplitPage, usePath,
+  Ago, Badge, Button, DeleteButton, Empty, ErrorBox, Facts, Head, Loaded, NavList, path, SchemaInput, Select, SplitPage, usePath,
 } from "../ui";
 import { DiffView } from "../ui/diff";
 
-const PAGE_SIZE = 100;
 const NEW = "new";
 
 export default function AssistantsPage() {
   const [open] = usePath();
-  const [text, setText] = useState("");
-  const name = useDeferredValue(text.trim());
-  const query = useQuery({
-    queryKey: ["assistants", "search", name],
-    queryFn: () => langgraph().assistants.search({
-      ...(name === "" ? {} : { name }), limit: PAGE_SIZE, sortBy: "name", sortOrder: "asc",
-    }),
-    placeholderData: (previous) => previous,
-  });
   return (
     <SplitPage title="Assistants" label="Assistant" actions={<Link href={path("assistants", NEW)}>New</Link>} list={
-      <>
-        <SearchField label="Search by name" value={text} onChange={setText} />
-        <Loaded query={query} what="the assistants">
-          {(assistants) => (
-            <NavList limit={PAGE_SIZE} empty="No assistant matches." items={assistants.map((each) => ({
-              href: path("assistants", each.assistant_id), title: each.name, isOpen: each.assistant_id === open,
-              hint: `${each.graph_id}, version ${each.version}`,
-            }))} />
-          )}
-        </Loaded>
-      </>
+      <Loaded query={useAssistants()} what="the assistants">
+        {(assistants) => (
+          <NavList search="Search by name" limit={MAX_ASSISTANTS} items={assistants.map((each) => ({
+            href: path("assistants", each.assistant_id), title: each.name, isOpen: each.assistant_id === open,
+            hint: `${each.graph_id}, version ${each.version}`,
+          }))} />
+        )}
+      </Loaded>
     }>
       {open === undefined && (
         <Empty title="No assistant chosen"><p>An assistant is a graph with a configuration. Choose one, or create one.</p></Empty>
@@ -50,20 +34,20 @@ export default function AssistantsPage() {
   );
 }
 
+/** Whether the server made the assistant for a graph. */
+function isSystem({ metadata }: Assistant): boolean {
+  return metadata?.["created_by"] === "system";
+}
+
 function NewAssistant() {
   const [, navigate] = useLocation();
   const [chosen, setChosen] = useState<string>();
-  const query = useQuery({
-    queryKey: ["assistants", "graphs"],
-    queryFn: () => langgraph().assistants.search({
-      metadata: { created_by: "system" }, limit: 1000, sortBy: "name", sortOrder: "asc",
-    }),
-  });
   return (
     <>
       <Head title="New assistant" level={2} />
-      <Loaded query={query} what="the graphs">
-        {(graphs) => {
+      <Loaded query={useAssistants()} what="the graphs">
+        {(assistants) => {
+          const graphs = assistants.filter(isSystem);
           const graph = graphs.find((each) => each.assistant_id === chosen) ?? graphs[0];
           if (graph === undefined) return <Empty title="No graph"><p>This server serves no graph that you may use.</p></Empty>;
           return (
@@ -85,38 +69,27 @@ function OpenAssistant({ id }: { id: string }) {
   const query = useQuery({ queryKey: ["assistants", id], queryFn: () => langgraph().assistants.get(id) });
   return (
     <Loaded query={query} what="the assistant">
-      {(assistant) => {
-        const isSystem = assistant.metadata?.["created_by"] === "system";
-        return (
-          <>
-            <Head title={assistant.name} level={2}>
-              {!isSystem && (
-                <DeleteButton what={assistant.name} changed={["assistants"]} onDone={() => navigate("/assistants")}
-                  onDelete={() => langgraph().assistants.delete(id)} />
-              )}
-            </Head>
-            {isSystem && <p className="hint">The server made this assistant for the graph; it cannot be deleted.</p>}
-            <Facts facts={{
-              Graph: assistant.graph_id,
-              "Active version": assistant.version,
-              Changed: <Ago time={assistant.updated_at} />,
-              Id: <code>{id}</code>,
-            }} />
-            <AssistantEditor key={assistant.version} assistant={assistant} isNew={false} onSaved={() => undefined} />
-            <Versions assistant={assistant} />
-          </>
-        );
-      }}
+      {(assistant) => (
+        <>
+          <Head title={assistant.name} level={2}>
+            {!isSystem(assistant) && (
+              <DeleteButton what={assistant.name} changed={["assistants"]} onDone={() => navigate("/assistants")}
+                onDelete={() => langgraph().assistants.delete(id)} />
+            )}
+          </Head>
+          {isSystem(assistant) && <p className="hint">The server made this assistant for the graph; it cannot be deleted.</p>}
+          <Facts facts={{
+            Graph: assistant.graph_id,
+            "Active version": assistant.version,
+            Changed: <Ago time={assistant.updated_at} />,
+            Id: <code>{id}</code>,
+          }} />
+          <AssistantEditor key={assistant.version} assistant={assistant} isNew={false} onSaved={() => undefined} />
+          <Versions assistant={assistant} />
+        </>
+      )}
     </Loaded>
   );
-}
-
-interface Settings {
-  name: string;
-  description?: string;
-  config?: Config;
-  context?: Json;
-  metadata?: Json;
 }
 
 /** The schema of what can be changed; `context` has the graph's own schema if there is one. */
@@ -147,7 +120,7 @@ function AssistantEditor({ assistant, isNew, onSaved }: EditorProps) {
   const schemas = useSchemas(assistant.assistant_id);
   const save = useChange((settings: unknown) => {
     const { assistants } = langgraph();
-    const payload = settings as Settings;
+    const payload = settings as Parameters<typeof assistants.update>[1];
     return isNew ? assistants.create({ graphId: assistant.graph_id, ...payload }) : assistants.update(assistant.assistant_id, payload);
   }, ["assistants"], onSaved);
   // `context` and `config.configurable` are two names of the same values: one field shows them.
@@ -195,7 +168,7 @@ function Versions({ assistant }: { assistant: Assistant }) {
                 <li key={version} className="card">
                   <div className="row between">
                     <span className="row">
-                      Version {version} {version === assistant.version && <span className="badge good">active</span>}
+                      Version {version} {version === assistant.version && <Badge status="active" />}
                       <span className="muted"><Ago time={each.created_at} /></span>
                     </span>
                     {version !== assistant.version && (

@@ -2,11 +2,11 @@
 import { useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 
-import "../chat/chat.css";
 import { Conversation } from "../chat/conversation";
-import { ThreadList } from "../chat/threads";
-import { useAssistants, useSchemas, useThread } from "../client/queries";
-import { Button, Empty, ErrorBox, Head, Loaded, Loading, Select, usePath } from "../ui";
+import { langgraph, useAssistants, useSchemas, useThread, useThreads } from "../client";
+import { Ago, Button, DeleteButton, Empty, ErrorBox, Head, Loaded, Loading, NavList, Select, usePath } from "../ui";
+
+const MAX_THREADS = 200;
 
 export default function ChatPage() {
   const [threadId] = usePath();
@@ -17,6 +17,7 @@ export default function ChatPage() {
   // A link from the chat itself names the assistant; other links say the thread only.
   const asked = named === null ? threadId : undefined;
   const thread = useThread(asked);
+  const threads = useThreads(MAX_THREADS);
   const assistants = useAssistants();
   const wanted = named ?? thread.data?.assistantId;
   const all = assistants.data ?? [];
@@ -29,16 +30,28 @@ export default function ChatPage() {
     return before;
   });
   return (
-    <div className="chat">
+    <div className="split chat">
       <aside className={isListOpen ? "is-open" : ""} aria-label="Threads">
-        <Link className="button primary new-chat" onClick={() => setListOpen(false)}
+        <Link className="button primary" onClick={() => setListOpen(false)}
           href={`/chat${assistantId === undefined ? "" : `?assistant=${assistantId}`}`}>
           New chat
         </Link>
-        <ThreadList current={threadId} onOpen={() => setListOpen(false)} />
+        <Loaded query={threads} what="threads">
+          {(found) => (
+            <NavList label="Threads" search="Search threads" limit={MAX_THREADS} onOpen={() => setListOpen(false)}
+              empty="Threads appear here once you have sent a message." items={found.map(({ thread_id: id, title, status, ...rest }) => ({
+                href: `/chat/${id}`, title, hint: <Ago time={rest.updated_at} />, isOpen: id === threadId,
+                ...(status === "idle" ? {} : { status }),
+                action: (
+                  <DeleteButton what={title} kind="quiet" text="×" changed={["threads"]} onDelete={() => langgraph().threads.delete(id)}
+                    onDone={() => { if (id === threadId) navigate("/chat"); }} />
+                ),
+              }))} />
+          )}
+        </Loaded>
       </aside>
       <section className="conversation">
-        <div className="chat-head">
+        <div className="bar stack">
           <Head title="Chat" hint={assistant?.description}>
             <Button className="list-toggle" aria-expanded={isListOpen} onClick={() => setListOpen(!isListOpen)}>Threads</Button>
             <Select label="Assistant" className="inline" value={assistantId ?? ""} onChange={(id) => setParameter("assistant", id)}
@@ -54,9 +67,8 @@ export default function ChatPage() {
         {(asked === undefined || thread.isSuccess) && assistant && (
           <Loaded query={schemas} what="the assistant">
             {({ input_schema: inputSchema }) => (
-              <Conversation threadId={threadId} inputSchema={inputSchema ?? {}} assistantId={assistant.assistant_id}
-                assistantName={assistant.name} viewed={search.get("checkpoint") ?? undefined}
-                onView={(checkpoint) => setParameter("checkpoint", checkpoint)}
+              <Conversation threadId={threadId} assistant={assistant} inputSchema={inputSchema ?? {}}
+                viewed={search.get("checkpoint") ?? undefined} onView={(checkpoint) => setParameter("checkpoint", checkpoint)}
                 onThread={(id) => navigate(`/chat/${id}?assistant=${assistant.assistant_id}`, { replace: threadId !== undefined })} />
             )}
           </Loaded>

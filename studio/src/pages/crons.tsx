@@ -1,23 +1,16 @@
 /** Crons: scheduled runs. */
-import type { Cron } from "@langchain/langgraph-sdk";
+import type { Client, Cron } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link } from "wouter";
 
-import type { Json } from "../client/json";
-import { useAssistantNames, useAssistants, useChange } from "../client/queries";
-import { langgraph } from "../client/server";
+import { langgraph, useAssistantNames, useAssistants, useChange } from "../client";
 import {
-  Ago, Button, CheckBox, DeleteButton, Dialog, Empty, ErrorBox, Form, Head, JsonEditor, JsonSection, Loaded, path, Select,
-  shortId, TextField,
+  Ago, CheckBox, DeleteButton, DialogButton, Empty, ErrorBox, Head, JsonSection, Loaded, path, SchemaInput, shortId,
 } from "../ui";
 
 const MAX_CRONS = 200;
-const TIME_ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone")];
-const EXAMPLE: unknown = { messages: [{ role: "user", content: "What is due today?" }] };
 
 export default function CronsPage() {
-  const [isOpen, setOpen] = useState(false);
   const nameOf = useAssistantNames();
   const query = useQuery({
     queryKey: ["crons"],
@@ -26,8 +19,9 @@ export default function CronsPage() {
   });
   return (
     <div className="page">
-      <Head title="Crons"><Button kind="primary" onClick={() => setOpen(true)}>New cron</Button></Head>
-      <Dialog title="New cron" isOpen={isOpen} onClose={() => setOpen(false)}><NewCron onDone={() => setOpen(false)} /></Dialog>
+      <Head title="Crons">
+        <DialogButton kind="primary" title="New cron">{(close) => <NewCron onDone={close} />}</DialogButton>
+      </Head>
       <Loaded query={query} what="the crons">
         {(crons) => (crons.length === 0
           ? <Empty title="No crons"><p>A cron starts a run at scheduled times. Create one with “New cron”.</p></Empty>
@@ -60,32 +54,43 @@ function CronCard({ cron, assistant }: { cron: Cron; assistant: string }) {
   );
 }
 
+type Values = NonNullable<Parameters<Client["crons"]["create"]>[1]> & { assistant: string; thread?: string };
+
+const EXAMPLE: Partial<Values> = {
+  schedule: "0 9 * * *",
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  input: { messages: [{ role: "user", content: "What is due today?" }] },
+};
+
+function schemaOf(assistants: { assistant_id: string; name: string }[]): object {
+  return {
+    type: "object",
+    required: ["assistant", "schedule", "timezone"],
+    properties: {
+      assistant: { type: "string", title: "Assistant", oneOf: assistants.map((each) => ({ const: each.assistant_id, title: each.name })) },
+      schedule: { type: "string", title: "Schedule: minute, hour, day, month, day of week" },
+      timezone: { type: "string", title: "Time zone", examples: ["UTC", ...Intl.supportedValuesOf("timeZone")] },
+      thread: { type: "string", title: "Thread (empty: a new one for each run)" },
+      onRunCompleted: { title: "New threads of ended runs", enum: ["delete", "keep"], default: "delete" },
+      input: { type: "object", title: "Input of each run" },
+    },
+  };
+}
+
 function NewCron({ onDone }: { onDone: () => void }) {
-  const assistants = useAssistants();
-  const [assistantId, setAssistantId] = useState("");
-  const [schedule, setSchedule] = useState("0 9 * * *");
-  const [timezone, setTimezone] = useState(Intl.DateTimeFormat().resolvedOptions().timeZone);
-  const [threadId, setThreadId] = useState("");
-  const [isKept, setKept] = useState(false);
-  const [input, setInput] = useState(EXAMPLE);
-  const chosen = assistantId || (assistants.data?.[0]?.assistant_id ?? "");
-  const create = useChange(async () => {
-    const payload = { schedule, timezone, input: input as Json };
+  const create = useChange(async (values: unknown) => {
+    const { assistant, thread, onRunCompleted = "delete", ...payload } = values as Values;
     const { crons } = langgraph();
-    if (threadId !== "") await crons.createForThread(threadId, chosen, payload);
-    else await crons.create(chosen, { ...payload, onRunCompleted: isKept ? "keep" : "delete" });
+    if (thread) await crons.createForThread(thread, assistant, payload);
+    else await crons.create(assistant, { ...payload, onRunCompleted });
   }, ["crons"], onDone);
   return (
-    <Form submit="Create the cron" isDisabled={create.isPending || input === undefined || chosen === ""}
-      error={assistants.error ?? create.error} onSubmit={create.mutate}>
-      <Select label="Assistant" value={chosen} onChange={setAssistantId}
-        options={(assistants.data ?? []).map((each) => [each.assistant_id, each.name])} />
-      <TextField label="Schedule: minute, hour, day, month, day of week" required className="mono" value={schedule} onChange={setSchedule} />
-      <TextField label="Time zone" required list="time-zones" value={timezone} onChange={setTimezone} />
-      <datalist id="time-zones">{TIME_ZONES.map((zone) => <option key={zone} value={zone} />)}</datalist>
-      <TextField label="Thread (empty: a new one for each run)" className="mono" value={threadId} onChange={setThreadId} />
-      {threadId === "" && <CheckBox label="Keep the threads of ended runs" value={isKept} onChange={setKept} />}
-      <JsonEditor label="Input of each run" rows={6} value={EXAMPLE} onChange={setInput} />
-    </Form>
+    <Loaded query={useAssistants()} what="the assistants">
+      {(assistants) => (
+        <SchemaInput label="Settings" schema={schemaOf(assistants)} uiSchema={{ input: { "ui:field": "json" } }}
+          value={{ assistant: assistants[0]?.assistant_id, ...EXAMPLE }} submit="Create the cron" isDisabled={create.isPending}
+          error={create.error} onSubmit={create.mutate} />
+      )}
+    </Loaded>
   );
 }

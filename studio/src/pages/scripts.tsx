@@ -1,20 +1,15 @@
 /** Script jobs: runs of the assistant script_writer, each on its own thread. The path is /scripts/THREAD. */
-import type { Run, Thread } from "@langchain/langgraph-sdk";
+import type { Run } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { useChange } from "../client/queries";
-import { isActive } from "../client/protocol";
-import { langgraph } from "../client/server";
+import { isActive, langgraph, textIn, useChange, useLastRun, useThreads } from "../client";
 import {
-  Ago, Button, CopyButton, DeleteButton, Empty, ErrorBox, Facts, Form, Head, Loaded, NavList, path, SplitPage,
-  TextField, usePath,
+  Ago, Button, CopyButton, DeleteButton, Empty, ErrorBox, Facts, Head, Loaded, NavList, path, SchemaInput, SplitPage, usePath,
 } from "../ui";
 
 const GRAPH = "script_writer";
 const MAX_JOBS = 50;
-const PROGRESS_INTERVAL_MS = 1000;
 
 interface Script {
   title: string;
@@ -24,25 +19,15 @@ interface Script {
 
 export default function ScriptsPage() {
   const [open] = usePath();
-  const query = useQuery({
-    queryKey: ["scripts"],
-    queryFn: () => langgraph().threads.search({
-      metadata: { graph_id: GRAPH }, limit: MAX_JOBS, sortBy: "created_at", sortOrder: "desc",
-      select: ["thread_id", "created_at", "status", "metadata"],
-    }),
-    refetchInterval: ({ state }) => (state.data?.some(({ status }) => status === "busy") ? PROGRESS_INTERVAL_MS : false),
-  });
-  const itemOf = ({ thread_id: id, status, metadata, created_at: time }: Thread) => {
-    const url = metadata?.["url"];
-    return {
-      href: path("scripts", id), title: typeof url === "string" ? url.replace(/^https?:\/\//, "") : id,
-      hint: <Ago time={time} />, status: status === "idle" ? "success" : status, isOpen: id === open,
-    };
-  };
   return (
     <SplitPage title="Script jobs" label="Job" actions={open !== undefined && <Link href="/scripts">New job</Link>} list={
-      <Loaded query={query} what="the jobs">
-        {(threads) => <NavList items={threads.map(itemOf)} limit={MAX_JOBS} empty="No job yet." />}
+      <Loaded query={useThreads(MAX_JOBS, { graph_id: GRAPH })} what="the jobs">
+        {(threads) => (
+          <NavList limit={MAX_JOBS} empty="No job yet." items={threads.map(({ thread_id: id, status, metadata, updated_at: time }) => ({
+            href: path("scripts", id), title: textIn(metadata?.["url"]).replace(/^https?:\/\//, "") || id, hint: <Ago time={time} />,
+            status: status === "idle" ? "success" : status, isOpen: id === open,
+          }))} />
+        )}
       </Loaded>
     }>
       {open === undefined ? <NewJob /> : <Job key={open} id={open} />}
@@ -50,47 +35,47 @@ export default function ScriptsPage() {
   );
 }
 
-async function startJob({ url, language }: { url: string; language: string }): Promise<string> {
+async function startJob(values: unknown): Promise<string> {
+  const input = values as { url: string; language?: string };
   const client = langgraph();
-  const { thread_id: id } = await client.threads.create({ graphId: GRAPH, metadata: { url } });
-  await client.runs.create(id, GRAPH, { input: { url, language: language === "" ? null : language } });
+  const { thread_id: id } = await client.threads.create({ graphId: GRAPH, metadata: { url: input.url } });
+  await client.runs.create(id, GRAPH, { input });
   return id;
 }
 
+const JOB_SCHEMA = {
+  type: "object",
+  required: ["url"],
+  properties: {
+    url: { type: "string", title: "Address of the page", pattern: "^https?://." },
+    language: { type: "string", title: "Language (the page’s if empty)" },
+  },
+};
+
 function NewJob() {
   const [, navigate] = useLocation();
-  const [url, setUrl] = useState("");
-  const [language, setLanguage] = useState("");
-  const start = useChange(startJob, ["scripts"], (id) => navigate(path("scripts", id)));
+  const start = useChange(startJob, ["threads"], (id) => navigate(path("scripts", id)));
   return (
     <>
       <Head title="New job" level={2} />
       <p className="muted">The script writer reads a web page and writes the script of a narrated video.</p>
-      <Form submit="Start the job" isDisabled={start.isPending} error={start.error}
-        onSubmit={() => start.mutate({ url, language })}>
-        <TextField label="Address of the page" type="url" required pattern="https?://.+" value={url} onChange={setUrl}
-          placeholder="https://example.org/article" />
-        <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
-      </Form>
+      <SchemaInput label="Page" schema={JOB_SCHEMA} submit="Start the job" isDisabled={start.isPending} error={start.error}
+        onSubmit={start.mutate} />
     </>
   );
 }
 
 function Job({ id }: { id: string }) {
   const [, navigate] = useLocation();
-  const query = useQuery({
-    queryKey: ["scripts", id],
-    queryFn: async () => (await langgraph().runs.list(id, { limit: 1 }))[0] ?? null,
-    refetchInterval: ({ state }) => (state.data && isActive(state.data) ? PROGRESS_INTERVAL_MS : false),
-  });
-  const cancel = useChange((runId: string) => langgraph().runs.cancel(id, runId, true), ["scripts"]);
+  const query = useLastRun(id);
+  const cancel = useChange((runId: string) => langgraph().runs.cancel(id, runId, true), ["threads", "run"]);
   return (
     <Loaded query={query} what="the job">
       {(run) => (
         <>
           <Head title="Job" level={2} status={run?.status}>
             {run && isActive(run) && <Button disabled={cancel.isPending} onClick={() => cancel.mutate(run.run_id)}>Cancel</Button>}
-            <DeleteButton what="the job" changed={["scripts"]} onDelete={() => langgraph().threads.delete(id)}
+            <DeleteButton what="the job" changed={["threads"]} onDelete={() => langgraph().threads.delete(id)}
               onDone={() => navigate("/scripts")} />
           </Head>
           <ErrorBox error={cancel.error} />
@@ -148,12 +133,13 @@ function Result({ threadId, runId }: { threadId: string; runId: string }) {
 function ScriptView({ script }: { script: Script }) {
   const name = script.title.toLowerCase().replace(/[^\p{Letter}\p{Number}]+/gu, "-").slice(0, 60);
   const text = scriptText(script);
+  const json = JSON.stringify(script, null, 2);
   return (
     <article className="stack" aria-label="Script">
       <Head title={script.title} level={2}>
         <CopyButton text={text} />
-        <Button onClick={() => download(`${name}.txt`, text, "text/plain")}>Save as text</Button>
-        <Button onClick={() => download(`${name}.json`, JSON.stringify(script, null, 2), "application/json")}>Save as JSON</Button>
+        <a className="button" href={addressOf(text, "text/plain")} download={`${name}.txt`}>Save as text</a>
+        <a className="button" href={addressOf(json, "application/json")} download={`${name}.json`}>Save as JSON</a>
       </Head>
       <p className="muted">{script.description}</p>
       {script.sections.map((section, index) => (
@@ -179,9 +165,6 @@ function scriptText(script: Script): string {
   return [script.title, script.description, ...sections].join("\n\n\n");
 }
 
-/** Save a text as a file; nothing is sent anywhere. */
-function download(name: string, text: string, type: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
-  Object.assign(document.createElement("a"), { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+function addressOf(text: string, type: string): string {
+  return `data:${type};charset=utf-8,${encodeURIComponent(text)}`;
 }

@@ -1,16 +1,15 @@
 /** The MCP servers: their state, tools to call, and recent calls. /servers/NAME/tools/TOOL or /servers/NAME/calls */
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { Link } from "wouter";
 
-import { useChange } from "../client/queries";
-import { request } from "../client/server";
-import { Tool } from "../servers/tool";
-import type { RecentCall, ServerDetails, ServerSummary, ToolDetails } from "../servers/types";
+import { App } from "../apps/app";
+import { request, useChange } from "../client";
 import {
-  Ago, Badge, Button, CheckBox, duration, Empty, ErrorBox, Facts, Head, Loaded, NavList, path, SearchField, shortId,
-  SplitPage, Table, Tabs, usePath,
+  Ago, Badge, Button, CheckBox, duration, Empty, ErrorBox, Facts, Head, JsonSection, Links, Loaded, NavList, path,
+  SchemaInput, shortId, SplitPage, Table, usePath,
 } from "../ui";
+import { type ContentBlock, ToolResult } from "../ui/content";
 
 function useServers<T>(...parts: string[]) {
   return useQuery({
@@ -70,17 +69,16 @@ function Details({ server }: { server: ServerDetails }) {
       <ErrorBox error={reconnect.error} />
       {server.last_error !== null && server.state !== "ready" && <p className="error-box">{server.last_error}</p>}
       {tool === undefined && <ServerFacts server={server} />}
-      <Tabs label="Of this server" tabs={[
-        { href: path("servers", server.name, "tools"), text: `Tools (${server.offers.length})`, isOpen: tab === "tools" },
-        { href: path("servers", server.name, "calls"), text: "Recent calls", isOpen: tab === "calls" },
-      ]} />
+      <Links label="Of this server" open={tab === "calls" ? "Recent calls" : "Tools"} links={{
+        Tools: path("servers", server.name, "tools"), "Recent calls": path("servers", server.name, "calls"),
+      }} />
       {tab === "calls" ? <CallLog server={server.name} /> : <Tools server={server} open={tool} />}
     </>
   );
 }
 
 function ServerFacts({ server }: { server: ServerDetails }) {
-  const { latency_ms: latency, max_concurrency: limit, breaker_rules: rules, errors: [error] } = server;
+  const { latency_ms: latency, max_concurrency: limit, errors: [error] } = server;
   return (
     <Facts facts={{
       Breaker: <Badge status={server.breaker.toLowerCase()} />,
@@ -88,34 +86,24 @@ function ServerFacts({ server }: { server: ServerDetails }) {
       Calls: `${server.calls}, ${server.failures} failed`,
       Retries: server.retries,
       "In flight": `${server.in_flight} of ${limit ?? "any number"}`,
-      "Deadline of a call": `${server.timeout_s} s`,
       Transport: server.transport,
       Target: <span className="mono">{server.target}</span>,
-      "Breaker opens after": `${rules.failures} failures, for ${rules.recovery_s} s`,
-      "Failed connects": server.failed_connects,
       "Last error": error ? <>{error.reason || error.outcome} (<Ago time={error.time} />)</> : "none",
     }} />
   );
 }
 
 function Tools({ server, open }: { server: ServerDetails; open: string | undefined }) {
-  const [text, setText] = useState("");
   const tool = server.offers.find((offer) => offer.name === open);
   const all = <Link href={path("servers", server.name, "tools")}>← All tools of {server.name}</Link>;
   if (tool !== undefined) return <><div>{all}</div><Tool key={tool.name} server={server.name} tool={tool} /></>;
   if (open !== undefined) return <Empty title={`No tool ${open}`}>{all}</Empty>;
-  if (server.offers.length === 0) {
-    const hint = server.enabled ? "Its tools appear here once it is connected." : "Enable it in mcp.jsonc to use its tools.";
-    return <Empty title="No tools"><p>{hint}</p></Empty>;
-  }
-  const isFound = ({ name, description }: ToolDetails) => `${name} ${description ?? ""}`.toLowerCase().includes(text.toLowerCase());
+  const hint = server.enabled ? "Its tools appear here once it is connected." : "Enable it in mcp.jsonc to use its tools.";
   return (
-    <>
-      <SearchField label="Search the tools" value={text} onChange={setText} />
-      <NavList empty="No tool matches." items={server.offers.filter(isFound).map((offer) => ({
-        href: path("servers", server.name, "tools", offer.name), title: offer.name, hint: <ToolHint tool={offer} />,
-      }))} />
-    </>
+    <NavList search="Search the tools" empty={`No tools. ${hint}`} items={server.offers.map((offer) => ({
+      href: path("servers", server.name, "tools", offer.name), title: offer.name, words: offer.description,
+      hint: <ToolHint tool={offer} />,
+    }))} />
   );
 }
 
@@ -132,23 +120,17 @@ function ToolHint({ tool }: { tool: ToolDetails }) {
 
 /** The log of a server's recent calls; it has no arguments and no results. */
 function CallLog({ server }: { server: string }) {
-  const [text, setText] = useState("");
   const [isFailuresOnly, setFailuresOnly] = useState(false);
   const query = useServers<RecentCall[]>(server, "calls");
-  const isShown = ({ tool, outcome }: RecentCall) =>
-    tool.toLowerCase().includes(text.toLowerCase()) && (!isFailuresOnly || outcome !== "ok");
   return (
     <Loaded query={query} what="recent calls" isOurs>
       {(calls) => (calls.length === 0
         ? <Empty title="No calls yet"><p>Call a tool here, or start a run that uses one.</p></Empty>
         : (
           <>
-            <div className="row">
-              <div className="grow"><SearchField label="Search by tool" value={text} onChange={setText} /></div>
-              <CheckBox label="Failures only" value={isFailuresOnly} onChange={setFailuresOnly} />
-            </div>
+            <CheckBox label="Failures only" value={isFailuresOnly} onChange={setFailuresOnly} />
             <Table label="Recent calls" head={["Time", "Tool", "Outcome", "Duration", "Retries", "Thread", "Caller"]}>
-              {calls.filter(isShown).map((call, index) => (
+              {calls.filter(({ outcome }) => !isFailuresOnly || outcome !== "ok").map((call, index) => (
                 <tr key={`${call.time} ${index}`}>
                   <td className="nowrap"><Ago time={call.time} /></td>
                   <td className="mono">{call.tool}</td>
@@ -167,4 +149,110 @@ function CallLog({ server }: { server: string }) {
         ))}
     </Loaded>
   );
+}
+
+function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
+  const stop = useRef<AbortController>(null);
+  const call = useChange((value: unknown) => {
+    stop.current = new AbortController();
+    const json = { tool: tool.own_name, arguments: value };
+    return request<CallAnswer>(`/servers${path(server)}/call`, { json, signal: stop.current.signal });
+  }, ["servers"]);
+  const uri = tool._meta?.ui?.resourceUri;
+  return (
+    <>
+      <Head title={tool.name} level={2} />
+      <p className="prose">{tool.description ?? "The server gives no description."}</p>
+      {tool.requires_approval && (
+        <p className="hint">Graphs ask a user before they call this tool; here your click is the approval.</p>
+      )}
+      {tool.annotations["destructiveHint"] === true && <p className="problem">This tool may delete or overwrite data.</p>}
+      <div className="card">
+        <SchemaInput label="Arguments" schema={tool.input_schema} submit="Call the tool" isDisabled={call.isPending}
+          onSubmit={call.mutate} actions={call.isPending && (
+            <>
+              <span role="status">Waiting for the tool…</span>
+              <Button onClick={() => stop.current?.abort()}>Stop</Button>
+            </>
+          )} />
+      </div>
+      <ErrorBox error={call.error} />
+      {call.isSuccess && <CallResult answer={call.data} />}
+      {call.isSuccess && typeof uri === "string" && (
+        <App key={call.submittedAt} server={server} uri={uri} input={call.variables} result={call.data.result} />
+      )}
+      <JsonSection label="Schema" value={tool.input_schema} isFolded />
+    </>
+  );
+}
+
+function CallResult({ answer: { result, duration_ms: milliseconds } }: { answer: CallAnswer }) {
+  return (
+    <section className="stack" aria-label="Result" aria-live="polite">
+      <div className="row">
+        <h3>Result</h3>
+        <Badge status={result.isError === true ? "error" : "success"} />
+        <span className="muted">{duration(milliseconds)}</span>
+      </div>
+      {result._meta?.["toolweave/questions"]?.map(({ message }) => (
+        <p key={message}>The server asked “{message}” and got no answer: a graph can ask you in the chat.</p>
+      ))}
+      <ToolResult content={result.content} structured={result.structuredContent} />
+    </section>
+  );
+}
+
+interface ServerSummary {
+  name: string;
+  transport: string;
+  enabled: boolean;
+  state: "connecting" | "ready" | "down" | "misconfigured" | "disabled";
+  breaker: string;
+  last_error: string | null;
+  since: string;
+  latency_ms?: { p50: number; p99: number };
+}
+
+interface ToolDetails {
+  name: string;
+  own_name: string;
+  description: string | null;
+  input_schema: { properties?: Record<string, unknown> };
+  annotations: Record<string, unknown>;
+  _meta?: { ui?: { resourceUri?: unknown } } | null;
+  requires_approval: boolean;
+  calls: number;
+  failures: number;
+}
+
+export interface ServerDetails extends ServerSummary {
+  target: string;
+  max_concurrency: number | null;
+  calls: number;
+  failures: number;
+  retries: number;
+  in_flight: number;
+  offers: ToolDetails[];
+  errors: { time: string; outcome: string; reason: string }[];
+}
+
+interface RecentCall {
+  time: string;
+  tool: string;
+  outcome: string;
+  reason: string;
+  duration_ms: number;
+  retries: number;
+  thread_id: string | null;
+  caller: string | null;
+}
+
+export interface CallAnswer {
+  result: {
+    content: ContentBlock[];
+    structuredContent?: unknown;
+    isError?: boolean;
+    _meta?: { "toolweave/questions"?: { message: string }[]; [key: string]: unknown };
+  };
+  duration_ms: number;
 }

@@ -1,15 +1,12 @@
-/** The store: namespaces as a tree, their items, search. The path is /store/LABEL/LABEL…, the open item is `?item=KEY`. */
+/** The store: namespaces, their items, search. The path is /store/LABEL/LABEL…, the open item is `?item=KEY`. */
 import type { Item } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 
-import { isObject, type Json } from "../client/json";
-import { useChange } from "../client/queries";
-import { langgraph } from "../client/server";
-import { namespaceTree, type TreeNode } from "../store/tree";
+import { type Json, langgraph, useChange } from "../client";
 import {
-  Ago, Button, DeleteButton, Dialog, Empty, Form, Head, JsonEditor, Loaded, path, SearchField, SplitPage, Table, TextField,
+  Ago, Button, DeleteButton, DialogButton, Empty, Head, Loaded, NavList, path, SchemaInput, SearchField, SplitPage, Table,
   usePath,
 } from "../ui";
 
@@ -20,50 +17,41 @@ function itemPath(namespace: string[], key: string): string {
   return `${path("store", ...namespace)}?item=${encodeURIComponent(key)}`;
 }
 
+/** The namespaces and all that contain them, by their paths: both have items to show. */
+function listedNamespaces(namespaces: string[][]): Map<string, string[]> {
+  const all = namespaces.flatMap((labels) => labels.map((_, index) => labels.slice(0, index + 1)));
+  return new Map(all.map((labels) => [path("store", ...labels), labels] as const).sort(([one], [other]) => one.localeCompare(other)));
+}
+
 export default function StorePage() {
   const namespace = usePath();
   const key = new URLSearchParams(useSearch()).get("item");
   const [, navigate] = useLocation();
-  const [isNew, setNew] = useState(false);
   const query = useQuery({
     queryKey: ["store", "namespaces"],
     queryFn: async () => (await langgraph().store.listNamespaces({ limit: MAX_NAMESPACES })).namespaces,
   });
-  const open = namespace.join("\n");
+  const open = path("store", ...namespace);
+  const newItem = (
+    <DialogButton title="New item">
+      {(close) => <ItemEditor namespace={namespace} onSaved={(saved) => { close(); navigate(saved); }} />}
+    </DialogButton>
+  );
   return (
-    <SplitPage title="Store" label="Items" actions={<Button onClick={() => setNew(true)}>New item</Button>} list={
-      <>
-        <Dialog title="New item" isOpen={isNew} onClose={() => setNew(false)}>
-          <ItemEditor namespace={namespace} onSaved={(saved) => { setNew(false); navigate(saved); }} />
-        </Dialog>
-        <Loaded query={query} what="the namespaces">
-          {(namespaces) => (
-            <nav className="list" aria-label="Namespaces">
-              <Link href="/store" aria-current={open === "" ? "page" : undefined}>All namespaces</Link>
-              <Tree nodes={namespaceTree(namespaces)} open={open} />
-              {namespaces.length === MAX_NAMESPACES && <p className="hint">Only the first {MAX_NAMESPACES} are listed.</p>}
-            </nav>
-          )}
-        </Loaded>
-      </>
+    <SplitPage title="Store" label="Items" actions={newItem} list={
+      <Loaded query={query} what="the namespaces">
+        {(namespaces) => (
+          <NavList label="Namespaces" limit={MAX_NAMESPACES} items={[
+            { href: "/store", title: "All namespaces", isOpen: namespace.length === 0 },
+            ...[...listedNamespaces(namespaces)].map(([href, labels]) => ({ href, title: labels.join(" / "), isOpen: href === open })),
+          ]} />
+        )}
+      </Loaded>
     }>
       {key === null
         ? <Items key={open} namespace={namespace} />
-        : <OpenItem key={`${open}\n${key}`} namespace={namespace} itemKey={key} />}
+        : <OpenItem key={itemPath(namespace, key)} namespace={namespace} itemKey={key} />}
     </SplitPage>
-  );
-}
-
-function Tree({ nodes, open }: { nodes: TreeNode[]; open: string }) {
-  return (
-    <ul className="list">
-      {nodes.map((node) => (
-        <li key={node.label}>
-          <Link href={path("store", ...node.namespace)} aria-current={node.namespace.join("\n") === open ? "page" : undefined}>{node.label}</Link>
-          {node.children.length > 0 && <Tree nodes={node.children} open={open} />}
-        </li>
-      ))}
-    </ul>
   );
 }
 
@@ -137,6 +125,21 @@ function OpenItem({ namespace, itemKey }: { namespace: string[]; itemKey: string
   );
 }
 
+const CONTENT = {
+  value: { type: "object", title: "Value" },
+  ttl: { type: "number", minimum: 0, title: "Expires after … minutes (empty: the server’s default)" },
+};
+const STORED_ITEM = { type: "object", properties: CONTENT };
+const NEW_ITEM = {
+  type: "object",
+  required: ["namespace", "key"],
+  properties: {
+    namespace: { type: "string", title: "Namespace, labels separated by periods" },
+    key: { type: "string", title: "Key" },
+    ...CONTENT,
+  },
+};
+
 interface ItemEditorProps {
   namespace: string[];
   item?: Item;
@@ -145,32 +148,26 @@ interface ItemEditorProps {
 }
 
 function ItemEditor({ namespace, item, onSaved }: ItemEditorProps) {
-  const [labels, setLabels] = useState(namespace.join("."));
-  const [key, setKey] = useState(item?.key ?? "");
-  const [value, setValue] = useState<unknown>(item?.value ?? {});
-  const [ttl, setTtl] = useState("");
-  // The API gives labels without periods.
-  const target = item?.namespace ?? labels.split(".").map((label) => label.trim());
-  const save = useChange(
-    () => langgraph().store.putItem(target, key, value as Json, ttl === "" ? {} : { ttl: Number(ttl) }),
-    ["store"], () => onSaved(itemPath(target, key)),
-  );
+  const save = useChange(async (values: unknown) => {
+    const { value, ttl, ...place } = values as { namespace?: string; key?: string; value: Json; ttl?: number };
+    // The API gives labels without periods.
+    const labels = item?.namespace ?? (place.namespace ?? "").split(".").map((label) => label.trim());
+    const key = item?.key ?? place.key ?? "";
+    await langgraph().store.putItem(labels, key, value, ttl === undefined ? {} : { ttl });
+    return itemPath(labels, key);
+  }, ["store"], onSaved);
   return (
-    <Form submit={item ? "Save" : "Store the item"} isDisabled={save.isPending || !isObject(value)} error={save.error}
-      onSubmit={save.mutate} actions={save.isSuccess && <span role="status" className="muted">Saved</span>}>
-      {item
-        ? <p className="muted">Created <Ago time={item.createdAt} />, changed <Ago time={item.updatedAt} /></p>
-        : (
-          <>
-            <TextField label="Namespace, labels separated by periods" required value={labels} onChange={setLabels} />
-            <TextField label="Key" required value={key} onChange={setKey} />
-          </>
-        )}
-      <JsonEditor label="Value" rows={12} value={value} onChange={setValue} />
-      {!isObject(value) && value !== undefined && <p className="problem">A value is an object.</p>}
-      <TextField label="Expires after … minutes (empty: the server’s default)" type="number" min={0} step="any" value={ttl}
-        onChange={setTtl} />
-      {item && <p className="hint">The API does not tell when a stored item expires. Saving starts its time again.</p>}
-    </Form>
+    <>
+      {item && (
+        <p className="muted">
+          Created <Ago time={item.createdAt} />, changed <Ago time={item.updatedAt} />. The API does not tell when a stored item
+          expires. Saving starts its time again.
+        </p>
+      )}
+      <SchemaInput label="Item" schema={item ? STORED_ITEM : NEW_ITEM} uiSchema={{ value: { "ui:field": "json" } }}
+        value={item ? { value: item.value } : { namespace: namespace.join("."), value: {} }}
+        submit={item ? "Save" : "Store the item"} isDisabled={save.isPending} error={save.error} onSubmit={save.mutate}
+        actions={save.isSuccess && <span role="status" className="muted">Saved</span>} />
+    </>
   );
 }

@@ -1,7 +1,9 @@
-/** Content blocks of messages and of tool results, in the forms of LangChain and of MCP. */
-import { parseJson } from "../client/json";
+/** Content blocks of messages and of tool results, in the forms of LangChain and of MCP, and Markdown. */
+import ReactMarkdown from "react-markdown";
+import remarkGfm from "remark-gfm";
+
+import { parseJson } from "../client";
 import { JsonView } from "./json";
-import { Markdown } from "./markdown";
 
 export interface ContentBlock {
   type: string;
@@ -71,4 +73,23 @@ export function ToolResult({ content, structured }: { content: string | ContentB
       {structured === undefined && blocks.length === 0 && <p className="muted">The tool returned nothing.</p>}
     </>
   );
+}
+
+/** Text of a model or a tool. Images are links: the page sends no request to another host. */
+export function Markdown({ text }: { text: string }) {
+  return (
+    <div className="markdown">
+      <ReactMarkdown remarkPlugins={[remarkGfm]} components={{ a: ExternalLink, img: ImageLink }}>{text}</ReactMarkdown>
+    </div>
+  );
+}
+
+function ExternalLink({ href, children }: { href?: string | undefined; children?: React.ReactNode }) {
+  return <a href={href} target="_blank" rel="noreferrer noopener">{children}</a>;
+}
+
+function ImageLink({ src, alt }: { src?: unknown; alt?: string | undefined }) {
+  const href = typeof src === "string" ? src : "";
+  if (href.startsWith("data:image/")) return <img src={href} alt={alt ?? ""} />;
+  return <ExternalLink href={href}>{alt === undefined || alt === "" ? href : alt}</ExternalLink>;
 }

@@ -1,7 +1,7 @@
-import { isObject } from "../client/json";
+import { isObject } from "../client";
 
 /** A changed place in a JSON value. */
-export interface Change {
+interface Change {
   path: string;
   kind: "added" | "removed" | "changed";
   before?: unknown;
@@ -50,8 +50,8 @@ export function DiffView({ title, before, after }: { title: string; before: unkn
       {changes.map((change) => (
         <div key={change.path} className="card change" data-kind={change.kind}>
           <div className="row"><code>{change.path || "(all)"}</code><span className="hint">{change.kind}</span></div>
-          {change.kind !== "added" && <pre className="removed">− {JSON.stringify(change.before, null, 2)}</pre>}
-          {change.kind !== "removed" && <pre className="added">+ {JSON.stringify(change.after, null, 2)}</pre>}
+          {change.kind !== "added" && <pre className="bad">− {JSON.stringify(change.before, null, 2)}</pre>}
+          {change.kind !== "removed" && <pre className="good">+ {JSON.stringify(change.after, null, 2)}</pre>}
         </div>
       ))}
     </section>

@@ -1,8 +1,8 @@
 /** Labelled fields, forms that change something on the server, and values that are entered as a form or as JSON. */
 import { lazy, Suspense, useState } from "react";
 
-import { isObject, type Json } from "../client/json";
-import { Button } from "./button";
+import { isObject, type Json } from "../client";
+import { Button } from "./buttons";
 import { JsonEditor } from "./json";
 import { ErrorBox, Loading } from "./states";
 
@@ -14,23 +14,11 @@ interface FieldProps<T> {
   onChange: (value: T) => void;
 }
 
-type TextFieldProps = FieldProps<string> & Omit<React.InputHTMLAttributes<HTMLInputElement>, "onChange">;
-
-export function TextField({ label, onChange, ...rest }: TextFieldProps) {
-  return <label>{label}<input {...rest} onChange={(event) => onChange(event.target.value)} /></label>;
-}
-
 export function SearchField({ label, value, onChange }: FieldProps<string>) {
   return (
     <input type="search" aria-label={label} placeholder={label} value={value}
       onChange={(event) => onChange(event.target.value)} />
   );
-}
-
-type TextAreaProps = FieldProps<string> & Omit<React.TextareaHTMLAttributes<HTMLTextAreaElement>, "onChange">;
-
-export function TextArea({ label, onChange, ...rest }: TextAreaProps) {
-  return <label>{label}<textarea {...rest} onChange={(event) => onChange(event.target.value)} /></label>;
 }
 
 interface SelectProps extends FieldProps<string> {
@@ -131,8 +119,4 @@ export function SchemaInput({ label, schema, uiSchema = {}, value: initial, onSu
       )}
     </section>
   );
-}
-
-export function splitWords(text: string): string[] {
-  return text.split(",").map((word) => word.trim()).filter((word) => word !== "");
 }

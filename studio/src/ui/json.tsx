@@ -7,8 +7,7 @@ interface JsonProps {
 }
 
 export function JsonView({ value, label }: JsonProps) {
-  const text = value === undefined ? "undefined" : JSON.stringify(value, null, 2);
-  return <pre className="json" tabIndex={0} aria-label={label}>{text}</pre>;
+  return <pre className="json" tabIndex={0} aria-label={label}>{JSON.stringify(value, null, 2)}</pre>;
 }
 
 /** JSON under its heading, which opens it if it is folded. */

@@ -1,7 +1,9 @@
-/** How pages are laid out: heads, a list beside the chosen item, tabs, facts, tables. */
+/** How pages are laid out: heads, a list beside the chosen item, facts, tables, times. */
+import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { Badge } from "./badge";
+import { SearchField } from "./form";
+import { Badge } from "./states";
 
 /** The parts of the path behind the page's own name, decoded. */
 export function usePath(): string[] {
@@ -66,10 +68,12 @@ export function SplitPage({ title, label, actions, list, children }: SplitPagePr
   );
 }
 
-export interface NavItem {
+interface NavItem {
   href: string;
   title: string;
   hint?: React.ReactNode;
+  /** What a search finds beside the title. */
+  words?: string | null;
   status?: string;
   isOpen?: boolean;
   /** A button over the link. */
@@ -79,6 +83,8 @@ export interface NavItem {
 interface NavListProps {
   label?: string;
   items: NavItem[];
+  /** The name of the field that searches the items. */
+  search?: string;
   /** What stands in an empty list. */
   empty?: string;
   /** At this length there are probably more. */
@@ -87,12 +93,16 @@ interface NavListProps {
 }
 
 /** Links to the items of a page. */
-export function NavList({ label, items, empty = "Nothing matches.", limit = Infinity, onOpen }: NavListProps) {
-  if (items.length === 0) return <p className="muted" role="status">{empty}</p>;
+export function NavList({ label, items, search, empty, limit = Infinity, onOpen }: NavListProps) {
+  const [text, setText] = useState("");
+  const isFound = ({ title, words = "" }: NavItem) => `${title} ${words}`.toLowerCase().includes(text.trim().toLowerCase());
+  const found = items.filter(isFound);
   return (
     <>
+      {search !== undefined && <SearchField label={search} value={text} onChange={setText} />}
+      {found.length === 0 && <p className="muted" role="status">{items.length === 0 ? empty : `Nothing contains “${text}”.`}</p>}
       <ul className="list nav-list" aria-label={label}>
-        {items.map(({ href, title, hint, status, isOpen = false, action }) => (
+        {found.map(({ href, title, hint, status, isOpen = false, action }) => (
           <li key={href}>
             <Link href={href} aria-current={isOpen ? "page" : undefined} onClick={() => onOpen?.()}>
               <span className="row between">
@@ -109,16 +119,6 @@ export function NavList({ label, items, empty = "Nothing matches.", limit = Infi
   );
 }
 
-export function Tabs({ label, tabs }: { label: string; tabs: { href: string; text: string; isOpen: boolean }[] }) {
-  return (
-    <nav className="tabs" aria-label={label}>
-      {tabs.map((tab) => (
-        <Link key={tab.href} href={tab.href} aria-current={tab.isOpen ? "page" : undefined}>{tab.text}</Link>
-      ))}
-    </nav>
-  );
-}
-
 /** Names and values; an undefined value is left out. */
 export function Facts({ facts }: { facts: Record<string, React.ReactNode> }) {
   return (
@@ -130,7 +130,7 @@ export function Facts({ facts }: { facts: Record<string, React.ReactNode> }) {
   );
 }
 
-/** A table that scrolls sideways in its frame; empty heads are left out. */
+/** A table that scrolls sideways in its frame. */
 export function Table({ label, head, children }: { label: string; head: string[]; children: React.ReactNode }) {
   return (
     <div className="table-scroll" tabIndex={0} role="region" aria-label={label}>
@@ -139,6 +139,16 @@ export function Table({ label, head, children }: { label: string; head: string[]
         <tbody>{children}</tbody>
       </table>
     </div>
+  );
+}
+
+/** Links in a row, by their texts; those without an address are left out. */
+export function Links({ label, links, open }: { label: string; links: Record<string, string | undefined>; open?: string }) {
+  return (
+    <nav className="row" aria-label={label}>
+      {Object.entries(links).map(([text, href]) =>
+        href && <Link key={text} href={href} aria-current={text === open ? "page" : undefined}>{text}</Link>)}
+    </nav>
   );
 }
 
@@ -152,14 +162,29 @@ export function RunLinks({ threadId, runId, assistantId, here }: {
     Graph: assistantId && `/graphs/${assistantId}?thread=${threadId}${runId ? `&run=${runId}` : ""}`,
     Run: runId && `/runs/${threadId}/${runId}`,
   };
-  return (
-    <nav className="row" aria-label="Other views">
-      {Object.entries(links).map(([name, href]) => href && name !== here && <Link key={name} href={href}>{name}</Link>)}
-    </nav>
-  );
+  return <Links label="Other views" links={{ ...links, [here]: undefined }} />;
 }
 
 /** Ids of runs and threads begin with the time, so their ends tell them apart. */
 export function shortId(id: string): string {
   return `…${id.slice(-8)}`;
+}
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [["day", 86_400_000], ["hour", 3_600_000], ["minute", 60_000]];
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+/** How long ago something was; the exact time is its title. */
+export function Ago({ time }: { time: string }) {
+  return <time dateTime={time} title={new Date(time).toLocaleString()}>{relativeTime(time)}</time>;
+}
+
+function relativeTime(time: string): string {
+  const elapsed = Date.now() - Date.parse(time);
+  const [unit, size] = UNITS.find(([, ms]) => Math.abs(elapsed) >= ms) ?? ["second", 1000];
+  return RELATIVE.format(-Math.round(elapsed / size), unit);
+}
+
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  return milliseconds < 60_000 ? `${(milliseconds / 1000).toFixed(1)} s` : `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
 }

@@ -4,8 +4,8 @@ import { Validator } from "@cfworker/json-schema";
 import Form from "@rjsf/core/lib/components/Form.js";
 import { type FieldProps, type IconButtonProps, toErrorSchema, type ValidatorType } from "@rjsf/utils";
 
-import type { Json } from "../client/json";
-import { Button } from "./button";
+import type { Json } from "../client";
+import { Button } from "./buttons";
 import { JsonEditor } from "./json";
 import "./schema_form.css";
 
@@ -45,8 +45,6 @@ const templates = {
     RemoveButton: textButton("×", "Remove this entry"),
     MoveUpButton: textButton("↑", "Move this entry up"),
     MoveDownButton: textButton("↓", "Move this entry down"),
-    CopyButton: textButton("Copy", "Copy this entry"),
-    ClearButton: textButton("×", "Clear this field"),
   },
 };
 

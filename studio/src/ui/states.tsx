@@ -1,9 +1,27 @@
-/** What a page shows while it loads, when there is nothing yet, and when something failed. */
+/** What a page shows while it loads, when there is nothing yet, when something failed, and the status of anything. */
 import type { UseQueryResult } from "@tanstack/react-query";
 import { Component } from "react";
 
-import { errorStatus, errorText } from "../client/server";
-import { Button } from "./button";
+import { errorStatus, errorText } from "../client";
+import { Button } from "./buttons";
+
+/** The tones of the statuses of runs, threads, servers and tool calls, and of the kinds of steps. */
+const TONES: Record<string, string[]> = {
+  good: ["success", "connected", "closed", "enabled", "active", "ready", "ok"],
+  busy: ["running", "busy", "connecting", "model", "input"],
+  warn: ["pending", "interrupted", "half_open", "degraded", "tool", "fork", "update"],
+  bad: [
+    "error", "timeout", "open", "down", "failed", "misconfigured", "tool_error", "invalid_arguments", "refused", "transport",
+  ],
+};
+
+export function toneOf(status: string): string {
+  return Object.keys(TONES).find((tone) => TONES[tone]?.includes(status)) ?? "";
+}
+
+export function Badge({ status }: { status: string }) {
+  return <span className={`badge ${toneOf(status)}`}>{status.replace("_", " ")}</span>;
+}
 
 export function Loading({ what = "" }: { what?: string }) {
   return <p className="state" role="status">Loading{what && ` ${what}`}…</p>;
@@ -53,13 +71,8 @@ export function Loaded<T>({ query, what = "", isOurs = false, children }: Loaded
   );
 }
 
-interface BoundaryProps {
-  onReset: () => void;
-  children: React.ReactNode;
-}
-
 /** Show an exception of the page in its place, so that the navigation still works. */
-export class ErrorBoundary extends Component<BoundaryProps, { error: unknown }> {
+export class ErrorBoundary extends Component<{ children: React.ReactNode }, { error: unknown }> {
   override state = { error: undefined as unknown };
 
   static getDerivedStateFromError(error: unknown) {
@@ -68,10 +81,6 @@ export class ErrorBoundary extends Component<BoundaryProps, { error: unknown }> 
 
   override render() {
     if (this.state.error === undefined) return this.props.children;
-    const retry = () => {
-      this.props.onReset();
-      this.setState({ error: undefined });
-    };
-    return <ErrorBox error={this.state.error} onRetry={retry} />;
+    return <ErrorBox error={this.state.error} onRetry={() => this.setState({ error: undefined })} />;
   }
 }

@@ -239,7 +239,7 @@ browserScenario("threads are searched and deleted", async (page) => {
   await list.getByRole("button", { name: `Delete old ${mark}` }).click();
   await checkAccessibility(page);
   await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
-  await page.getByText("No thread contains").waitFor();
+  await page.getByText("Nothing contains").waitFor();
   assert.equal(threadOf(page), "chat");
   assert.equal((await fetch(`${url}/threads/${threadId}`)).status, 404);
 });

@@ -13,7 +13,7 @@ async function waitForStatus(page, id, status) {
 
 browserScenario("the drawing shows subgraphs as groups and conditional edges with labels, and covers no node", async (page) => {
   await page.goto(`${STUDIO}/graphs/nested`);
-  await page.waitForURL(/graphs\/[0-9a-f-]{36}/);
+  await node(page, "author").waitFor();
   const [outer, inner, write] = await Promise.all(
     ["author", "author:drafting", "author:drafting:write"].map((id) => node(page, id).boundingBox()),
   );
