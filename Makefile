@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check studio house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages reference docs clean
+.PHONY: setup demo dev test official check studio house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale bench-studio tour soak coverage tool-pages reference docs clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -80,6 +80,9 @@ bench-workflow: setup   ## show what the workflow adds to the APIs it calls, and
 
 bench-core: setup   ## compare calls of the core server, over HTTP and in process, with a bare server
 	.venv/bin/python scripts/bench_core.py
+
+bench-studio: setup   ## show the studio's first load and updates, and the server's start beside an older commit; needs Node
+	.venv/bin/python scripts/bench_studio.py --commit a50ba7a1~1
 
 tool-pages: setup   ## write docs/tools anew: every example in it is executed
 	.venv/bin/python -m scripts.tool_pages

@@ -49,7 +49,7 @@ _RESPONSE_FORMAT = '{"type": "approve" | "edit" | "reject" | "respond", "args": 
 
 
 class HumanInterrupt(TypedDict):
-    """One request to a person, in the format of Agent Inbox and Agent Chat UI."""
+    """One request to a person, in the format of Agent Inbox."""
 
     action_request: dict[str, Any]
     config: dict[str, bool]

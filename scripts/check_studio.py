@@ -1,13 +1,19 @@
-"""Refuse built files of the studio that other sources than the present ones made."""
+"""Refuse built files of the studio that other sources than the present ones made, or that are too large."""
 
+import gzip
 import hashlib
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 STUDIO = Path(__file__).parent.parent / "studio"
+DIST = STUDIO / "dist"
+ASSETS = DIST / "assets"
+# Bytes as the server compresses the files; the first load is that of the chat page.
+FIRST_LOAD_BYTES, TOTAL_BYTES = 300_000, 600_000
 # As in studio/vite.config.ts, which writes the manifest.
 SOURCE = re.compile(r"(index\.html|package-lock\.json|tsconfig\.json|vite\.config\.ts|(src|public)/.+)")
 
@@ -21,14 +27,40 @@ def source_hashes() -> dict[str, str]:
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path.exists()}
 
 
-def main() -> int:
-    """Name the sources that the built files do not fit."""
-    built = json.loads((STUDIO / "dist" / "manifest.json").read_text(encoding="utf-8"))
+def compressed_bytes(files: Iterable[Path]) -> int:
+    return sum(len(gzip.compress(file.read_bytes())) for file in files)
+
+
+def first_load() -> set[Path]:
+    """Return the files that index.html and the chat page load: scripts, what they import, their styles."""
+    page = DIST / "index.html"
+    found, waiting = {page}, {ASSETS / name for name in re.findall(r'"\./assets/([^"]+)"', page.read_text("utf-8"))}
+    waiting.update(ASSETS.glob("chat-*"))
+    while new := waiting - found:
+        found |= new
+        texts = [file.read_text("utf-8") for file in new if file.suffix == ".js"]
+        imported = {name.partition("-")[0] for text in texts for name in re.findall(r'from"\./([^"]+)"', text)}
+        waiting = {file for name in imported for file in ASSETS.glob(f"{name}-*")}
+    return found
+
+
+def problems() -> Iterator[str]:
+    """Name the sources that the built files do not fit, and the limits that they exceed."""
+    built = json.loads((DIST / "manifest.json").read_text(encoding="utf-8"))
     now = source_hashes()
-    changed = sorted(name for name in built.keys() | now.keys() if built.get(name) != now.get(name))
-    for name in changed:
-        print(f"studio/{name} is not what studio/dist was built from: run `make studio`")
-    return 1 if changed else 0
+    for name in sorted(name for name in built.keys() | now.keys() if built.get(name) != now.get(name)):
+        yield f"studio/{name} is not what studio/dist was built from: run `make studio`"
+    all_files = [file for file in DIST.rglob("*") if file.is_file()]
+    for label, files, limit in (("first load", first_load(), FIRST_LOAD_BYTES), ("all", all_files, TOTAL_BYTES)):
+        if (size := compressed_bytes(files)) > limit:
+            yield f"studio/dist ({label}): {size} bytes compressed, the limit is {limit}"
+
+
+def main() -> int:
+    """Print the problems."""
+    found = list(problems())
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -51,10 +51,26 @@ async def plan(state: MessagesState) -> dict[str, Any]:
 
 
 async def review(state: MessagesState) -> dict[str, Any]:
+    call = planned_call(state)
+    return decided(call, interrupt({"question": "Send it?", "args": call["args"]}))
+
+
+async def review_actions(state: MessagesState) -> dict[str, Any]:
+    """Interrupt with the request that Agent Chat UI and LangChain's middleware know."""
+    call = planned_call(state)
+    request = {"action_requests": [{"name": "send", "args": call["args"]}]}
+    configs = [{"action_name": "send", "allowed_decisions": ["approve", "edit", "reject"]}]
+    return decided(call, interrupt({**request, "review_configs": configs}))
+
+
+def planned_call(state: MessagesState) -> ToolCall:
     planned = state["messages"][-1]
     assert isinstance(planned, AIMessage)
     (call,) = planned.tool_calls
-    decision = interrupt({"question": "Send it?", "args": call["args"]})
+    return call
+
+
+def decided(call: ToolCall, decision: Any) -> dict[str, Any]:
     return {"messages": [ToolMessage(f"decided: {decision}", tool_call_id=call["id"], name="send")]}
 
 
@@ -123,6 +139,7 @@ def delegating() -> Graph:
 
 talk = chain(MessagesState, ("prepare", prepare), ("model", say), context=Style)
 approve = chain(MessagesState, ("plan", plan), ("review", review), ("reply", say))
+approve_actions = chain(MessagesState, ("plan", plan), ("review", review_actions), ("reply", say))
 count = chain(Log, ("add", add), ("double", double))
 family = chain(Errand, ("parent", step), ("child", chain(Errand, ("step", step), ("confirm", confirm))))
 broken = chain(Log, ("add", add), ("fail", fail))

@@ -1,29 +1,12 @@
 // The chat of the studio: messages, tool cards, files, stop, branches, threads, runs of other tabs.
 
 import { assert, human, newClient, newGate, runScenarios, url } from "./scenarios.mjs";
+import { answered, answers, field, idle, open, send, updatesPerSecond } from "./studio_answers.mjs";
 import { browserScenario, checkAccessibility, STUDIO } from "./studio.mjs";
 
 const client = newClient();
-const answers = (page) => page.getByRole("article", { name: "Assistant" });
-const field = (page) => page.getByLabel("Your message");
-const idle = (page) => page.getByText("Working…").waitFor({ state: "detached" });
 const threadOf = (page) => new URL(page.url()).pathname.split("/").at(-1);
 const DONE = { permissions: ["clipboard-read", "clipboard-write"] };
-
-async function open(page, assistant) {
-  await page.goto(`${STUDIO}/chat?assistant=${assistant}`);
-  await field(page).waitFor();
-}
-
-async function send(page, text) {
-  await field(page).fill(text);
-  await field(page).press("Enter");
-}
-
-async function answered(page, text) {
-  await answers(page).filter({ hasText: text }).last().waitFor();
-  await idle(page);
-}
 
 browserScenario("an answer streams in, and its thread has an address and a title", async (page) => {
   await open(page, "talk");
@@ -43,26 +26,8 @@ browserScenario("an answer streams in, and its thread has an address and a title
 });
 
 browserScenario("an answer of 2 000 tokens is complete, in order, and drawn at least 30 times a second", async (page) => {
-  await open(page, "paced");
-  const words = Array.from({ length: 2000 }, (_, number) => `w${number}${number % 40 === 39 ? "." : ""}`);
-  await page.evaluate(() => {
-    globalThis.draws = [];
-    let length = 0;
-    const look = (time) => {
-      const now = [...document.querySelectorAll(".message.ai")].at(-1)?.textContent.length ?? 0;
-      if (now !== length) globalThis.draws.push(time);
-      length = now;
-      requestAnimationFrame(look);
-    };
-    requestAnimationFrame(look);
-  });
-  await send(page, words.join(" "));
-  await answered(page, "w1999");
-  const shown = await answers(page).last().locator(".markdown").innerText();
-  assert.equal(shown.replaceAll(/\s+/g, " ").trim(), `you said: ${words.join(" ")}`);
-  const draws = await page.evaluate(() => globalThis.draws);
-  const seconds = (draws.at(-1) - draws[0]) / 1000;
-  assert.ok(draws.length / seconds >= 30, `${draws.length} updates in ${seconds} s`);
+  const perSecond = await updatesPerSecond(page);
+  assert.ok(perSecond >= 30, `${perSecond} updates per second`);
 });
 
 browserScenario("the conversation follows an answer until the user scrolls up", async (page) => {
