@@ -197,6 +197,46 @@ async def test_a_graph_without_client_tools_refuses_them(tmp_path: Path) -> None
             await client.chat.completions.create(model="talk", messages=HELLO, tools=[WEATHER], tool_choice="none")
 
 
+COUNTED = """
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.graph import MessagesState, StateGraph
+
+
+class Counted:
+    schemas = 0
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source, handler):
+        Counted.schemas += 1
+        return handler(int)
+
+
+class State(MessagesState):
+    counted: Counted
+
+
+def count(state: State) -> Any:
+    return {"messages": [AIMessage(str(Counted.schemas))]}
+
+
+graph = StateGraph(State).add_node("count", count).add_edge("__start__", "count").compile()
+"""
+
+
+async def test_the_schemas_of_a_graph_are_made_once(tmp_path: Path) -> None:
+    (tmp_path / "counted.py").write_text(COUNTED, encoding="utf-8")
+    with serving(tmp_path, {"counted": "./counted.py:graph"}) as server:
+        async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=60) as client:
+            counts = [
+                (await client.chat.completions.create(model="counted", messages=HELLO)).choices[0].message.content
+                for _ in range(3)
+            ]
+    assert int(counts[0] or 0) > 0
+    assert len(set(counts)) == 1
+
+
 @contextmanager
 def serving(folder: Path, graphs: dict[str, str], **more: Any) -> Iterator[AppServer]:
     """Serve graphs beside our routes, without MCP servers."""
