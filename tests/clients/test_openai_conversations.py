@@ -56,7 +56,7 @@ async def test_only_open_interrupts_of_the_thread_can_be_answered(client: AsyncO
     thread_id = str(uuid4())
     run: Any = {"model": "approve", "metadata": {"thread_id": thread_id}}
     asked = await client.chat.completions.create(**run, messages=user("hello"))
-    [call] = asked.choices[0].message.tool_calls or ()
+    [call] = asked.choices[0].message.tool_calls or []
     before = await thread_messages(thread_id, sdk)
     for other in ("interrupt_nope", "interrupt_"):
         with pytest.raises(openai.BadRequestError, match="not open on this thread") as refused:

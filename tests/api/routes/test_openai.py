@@ -191,7 +191,9 @@ async def test_a_past_call_without_content_or_with_any_arguments_continues(
     message["tool_calls"][0]["function"]["arguments"] = arguments
     message["tool_calls"].append({**message["tool_calls"][0], "id": "call_rome"})
     message["tool_calls"][1]["function"] = {"name": "get_weather", "arguments": '{"city": "Rome"}'}
-    results = [{"role": "tool", "tool_call_id": each, "content": "rain"} for each in ("call_oslo", "call_rome")]
+    results: list[Any] = [
+        {"role": "tool", "tool_call_id": each, "content": "rain"} for each in ("call_oslo", "call_rome")
+    ]
     answered = await client.chat.completions.create(model=MODEL, messages=[*HELLO, message, *results], tools=[WEATHER])
     assert answered.choices[0].message.content == "It rains in Oslo"
     [called] = [each for each in served.wire.requests[1].messages if each.get("tool_calls")]
