@@ -79,6 +79,26 @@ async def todo_requests(sdk: LangGraphClient, rounds: int) -> list[float]:
     return await milliseconds(ask, rounds)
 
 
+async def compare_chat(sdk: LangGraphClient) -> None:
+    """Show a chat completion beside the same run through `runs/wait`."""
+
+    async def run() -> None:
+        await sdk.runs.wait(None, "agent_loop", input=HELLO)
+
+    async def complete() -> None:
+        body = {"model": "agent_loop", **HELLO}
+        (await sdk.http.client.post("/v1/chat/completions", json=body)).raise_for_status()
+
+    sides: dict[str, Work] = {"runs/wait": run, "/v1/chat/completions": complete}
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for work in sides.values():
+        await milliseconds(work, 3)
+    for _ in range(ROUNDS):
+        for side, work in sides.items():
+            times[side] += await milliseconds(work, 1)
+    _show_beside_first("offline model", times, "ms", "")
+
+
 @dataclass
 class Streamed:
     """What streaming the same 500 tokens again and again took."""
@@ -253,6 +273,7 @@ async def main() -> None:
         try:
             async with get_client(url=ours.url, api_key=None) as sdk:
                 show("a todo request end to end, offline model", await todo_requests(sdk, 50), "goal 300")
+                await compare_chat(sdk)
         finally:
             ours.stop()
         process = AppProcess(write_bench_json(folder), folder / "served", {})

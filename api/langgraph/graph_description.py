@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.channels.base import BaseChannel
@@ -17,6 +18,8 @@ from toolweave.runtime.models import JsonObject
 
 # LangGraph draws the error handlers of one node and of all nodes as nodes without incoming edges.
 _ERROR_HANDLERS = ("__error_handler__", "__default_error_handler__")
+# pydantic needs up to a tenth of a second for a graph. A factory's graphs are other ones for each request.
+_schemas: WeakKeyDictionary[Graph, JsonObject] = WeakKeyDictionary()
 
 
 async def graph_drawing(graph: Graph, *, xray: bool | int) -> JsonObject:
@@ -36,22 +39,24 @@ def without_error_handlers(drawing: Drawing) -> Drawing:
 
 
 def graph_schemas(graph: Graph) -> JsonObject:
-    """Return a graph's JSON Schemas, null for types that have none."""
-    context = _schema_or_none(graph, "context", graph.get_context_jsonschema)
-    return {
-        "input_schema": _schema_or_none(graph, "input", graph.get_input_jsonschema),
-        "output_schema": _schema_or_none(graph, "output", graph.get_output_jsonschema),
-        "state_schema": _schema_or_none(graph, "state", lambda: _state_schema(graph)),
-        "config_schema": context or {},
-        "context_schema": context,
-    }
+    """Return a graph's JSON Schemas, null for types that have none; they are made once for each graph."""
+    if (made := _schemas.get(graph)) is None:
+        context = _schema_or_none(graph, "context", graph.get_context_jsonschema)
+        made = _schemas[graph] = {
+            "input_schema": _schema_or_none(graph, "input", graph.get_input_jsonschema),
+            "output_schema": _schema_or_none(graph, "output", graph.get_output_jsonschema),
+            "state_schema": _schema_or_none(graph, "state", lambda: _state_schema(graph)),
+            "config_schema": context or {},
+            "context_schema": context,
+        }
+    return made
 
 
 async def input_schema(services: ApiServices, graph_id: str) -> JsonObject | None:
     """Return the JSON Schema of a graph's input, None if its type has none."""
     async with services.graphs.open(graph_id, access="assistants.read") as graph:
         # On a thread: pydantic takes too long for the event loop.
-        return await asyncio.to_thread(_schema_or_none, graph, "input", graph.get_input_jsonschema)
+        return cast("JsonObject | None", (await asyncio.to_thread(graph_schemas, graph))["input_schema"])
 
 
 def subgraph_schemas(graph: Graph, *, namespace: str | None, recurse: bool) -> JsonObject:

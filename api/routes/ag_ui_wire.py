@@ -2,20 +2,20 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
-import httpx
 from ag_ui import core
 from ag_ui.core.version import PROTOCOL_VERSION
 from ag_ui.encoder import EventEncoder
-from fastapi import HTTPException, Response
+from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import LangGraphError, NotFoundError
 from pydantic import ValidationError
 
 from toolweave.api.routes.client_runs import (
+    CANCELLED,
+    NO_MESSAGES,
     CallResult,
     ClientRun,
     Custom,
@@ -24,24 +24,25 @@ from toolweave.api.routes.client_runs import (
     Step,
     Text,
     ToolCall,
-    api_refusal,
     as_uuid,
     find_chat_assistant,
-    graph_messages,
+    graph_message,
+    open_interrupts,
     start_run,
+    thread_state,
+    while_connected,
 )
 from toolweave.errors import BadRequest, InvalidRequest
 
 CUSTOM_NAME = "custom"
 NO_THREAD_ID = "threadId must be a UUID."
-UNANSWERED = (
-    "This thread waits for a person: resume must have an answer for each open interrupt, and no others. Open: {}"
-)
+UNANSWERED = "resume must have an answer for each open interrupt of this thread, and no others. Open: {}"
+REPEATED = "Each message needs its own id, and each interrupt has one answer in resume."
 NO_PARAMETERS = {"type": "object", "properties": {}}
 MEDIA_TYPES = {"image": "image", "audio": "audio", "video": "video", "document": "file"}
 
 
-async def answer_run(assistant_id: str, body: dict[str, Any], client: LangGraphClient) -> Response:
+async def answer_run(assistant_id: str, body: dict[str, Any], request: Request, client: LangGraphClient) -> Response:
     """Answer POST /agui/{assistant_id}.
 
     Raises:
@@ -52,22 +53,28 @@ async def answer_run(assistant_id: str, body: dict[str, Any], client: LangGraphC
         given = core.RunAgentInput.model_validate(body)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
-    if as_uuid(given.thread_id) is None:
+    thread_id = as_uuid(given.thread_id)
+    if thread_id is None:
         raise InvalidRequest(NO_THREAD_ID)
-    assistant = await find_chat_assistant(client, assistant_id)
-    state = await _thread_state(given.thread_id, client)
-    writer = EventWriter(given, client)
-    open_interrupts = {each["id"]: each["value"] for each in state.get("interrupts") or ()}
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
-    if open_interrupts.keys() != resumed.keys():
-        return _event_stream(writer.refusal(UNANSWERED.format(", ".join(open_interrupts) or "none")))
+    if len(resumed) < len(given.resume or ()) or len({each.id for each in given.messages}) < len(given.messages):
+        raise BadRequest(REPEATED)
+    assistant = await find_chat_assistant(client, assistant_id)
+    state = await thread_state(thread_id, client)
+    writer = EventWriter(given, thread_id, client)
+    waiting = open_interrupts(state)
+    if waiting.keys() != resumed.keys():
+        return _event_stream(writer.refusal(UNANSWERED.format(", ".join(waiting) or "none")))
     values = state.get("values") or {}
+    messages = _new_messages(given.messages, values.get("messages") or [])
+    if not messages and not values:
+        raise BadRequest(NO_MESSAGES)
     sent_state = given.state if isinstance(given.state, dict) else {}
     run = ClientRun(
         assistant,
-        graph_messages(_new_messages(given.messages, values.get("messages") or [])),
-        given.thread_id,
-        {each: _answer(entry, open_interrupts[each]) for each, entry in resumed.items()},
+        [graph_message(each) for each in messages],
+        thread_id,
+        {each: _answer(entry, waiting[each]) for each, entry in resumed.items()},
         [_openai_tool(tool) for tool in given.tools or ()],
         {
             name: value
@@ -76,20 +83,12 @@ async def answer_run(assistant_id: str, body: dict[str, Any], client: LangGraphC
         },
     )
     reader = RunReader(run.client_tools)
-    return _event_stream(writer.frames(await start_run(run, client, reader), reader))
+    events = await while_connected(request, start_run(run, client, reader))
+    return _event_stream(writer.frames(events, reader))
 
 
 def _event_stream(frames: AsyncIterator[str]) -> Response:
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-async def _thread_state(thread_id: str, client: LangGraphClient) -> Mapping[str, Any]:
-    try:
-        return cast("Mapping[str, Any]", await client.threads.get_state(thread_id))
-    except NotFoundError:
-        return {}
-    except (httpx.HTTPError, LangGraphError) as error:
-        raise api_refusal(error) from None
 
 
 def _openai_tool(tool: core.Tool) -> dict[str, Any]:
@@ -167,13 +166,13 @@ def _interrupt(interrupt: Mapping[str, Any]) -> core.Interrupt:
 class EventWriter:
     """Write the AG-UI events of one run."""
 
-    def __init__(self, given: core.RunAgentInput, client: LangGraphClient) -> None:
-        self._given = given
+    def __init__(self, given: core.RunAgentInput, thread_id: str, client: LangGraphClient) -> None:
+        self._thread_id = thread_id
         self._client = client
         self._encode = EventEncoder().encode
         self._ids = {"thread_id": given.thread_id, "run_id": given.run_id}
         self._node = ""
-        # Open text messages by id, with the node that streams them, and open steps.
+        # The open text message of each node, and open steps.
         self._messages: dict[str, str] = {}
         self._steps: set[str] = set()
 
@@ -185,24 +184,23 @@ class EventWriter:
     async def frames(self, events: AsyncGenerator[RunEvent], reader: RunReader) -> AsyncIterator[str]:
         """Yield the frames of a run, from RUN_STARTED to RUN_FINISHED or RUN_ERROR."""
         yield self._encode(self._started())
+        last: list[core.BaseEvent]
         try:
             async with aclosing(events):
                 async for event in events:
                     for translated in self._translate(event):
                         yield self._encode(translated)
-            state = await _thread_state(self._given.thread_id, self._client)
+            state = await thread_state(self._thread_id, self._client)
         except HTTPException as failed:
-            if reader.is_cancelled:
-                yield self._encode(core.RunFinishedEvent(**self._ids, outcome=core.RunFinishedCancelledOutcome()))
+            if failed.detail == CANCELLED:
+                last = [core.RunFinishedEvent(**self._ids, outcome=core.RunFinishedCancelledOutcome())]
             else:
-                yield self._encode(core.RunErrorEvent(message=str(failed.detail), code=str(failed.status_code)))
-            return
-        for open_step in list(self._steps):
-            for translated in self._finish_step(open_step):
-                yield self._encode(translated)
-        values = {name: value for name, value in (state.get("values") or {}).items() if name != "messages"}
-        yield self._encode(core.StateSnapshotEvent(snapshot=values))
-        yield self._encode(self._finished(reader))
+                last = [core.RunErrorEvent(message=str(failed.detail), code=str(failed.status_code))]
+        else:
+            values = {name: value for name, value in (state.get("values") or {}).items() if name != "messages"}
+            last = [core.StateSnapshotEvent(snapshot=values), self._finished(reader)]
+        for each in [*(event for step in list(self._steps) for event in self._finish_step(step)), *last]:
+            yield self._encode(each)
 
     def _started(self) -> core.RunStartedEvent:
         return core.RunStartedEvent(**self._ids, protocol_version=PROTOCOL_VERSION)
@@ -224,12 +222,13 @@ class EventWriter:
             case Step(node):
                 yield from self._finish_step(node)
             case Text(message_id, text):
-                if message_id not in self._messages:
-                    self._messages[message_id] = self._node
+                if self._messages.get(self._node) != message_id:
+                    yield from self._end_message(self._node)
+                    self._messages[self._node] = message_id
                     yield core.TextMessageStartEvent(message_id=message_id, role="assistant")
                 yield core.TextMessageContentEvent(message_id=message_id, delta=text)
             case ToolCall(message_id, call_id, name, arguments):
-                yield from self._end_message(message_id)
+                yield from self._end_message(self._node)
                 yield core.ToolCallStartEvent(
                     tool_call_id=call_id, tool_call_name=name, parent_message_id=message_id or None
                 )
@@ -240,12 +239,11 @@ class EventWriter:
             case Custom(data):
                 yield core.CustomEvent(name=CUSTOM_NAME, value=data)
 
-    def _end_message(self, message_id: str) -> Iterator[core.BaseEvent]:
-        if self._messages.pop(message_id, None) is not None:
+    def _end_message(self, node: str) -> Iterator[core.BaseEvent]:
+        if (message_id := self._messages.pop(node, None)) is not None:
             yield core.TextMessageEndEvent(message_id=message_id)
 
     def _finish_step(self, node: str) -> Iterator[core.BaseEvent]:
-        for message_id in [each for each, its_node in self._messages.items() if its_node == node]:
-            yield from self._end_message(message_id)
+        yield from self._end_message(node)
         self._steps.discard(node)
         yield core.StepFinishedEvent(step_name=node)

@@ -1,30 +1,36 @@
 """Run chat assistants for clients of other protocols, and read the events of the runs (S-09, S-10)."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import httpx
 from fastapi import Depends, HTTPException, Request
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, convert_to_messages
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, LangGraphError, NotFoundError
 from langgraph_sdk.schema import Assistant, StreamPart
 from loguru import logger
 
 from toolweave.api.langgraph_client import api_client
+from toolweave.api.request_bodies import run_until_first, wait_for_disconnect
 from toolweave.api.routes.chat import UNREACHABLE, message_text, run_error_text
 from toolweave.errors import BadRequest, NotFound
 from toolweave.nodes.agent import CLIENT_TOOLS_KEY, UNATTENDED_KEY
 
+T = TypeVar("T")
 MAX_ASSISTANTS = 1_000
 PASSED_STATUSES = frozenset({400, 401, 403, 404, 409, 422, 429})
 STREAM_MODES = ["messages-tuple", "updates", "custom"]
-CANCELLED_ERRORS = frozenset({"UserInterrupt", "UserRollback"})
+CLIENT_CLOSED_REQUEST = 499
+CANCELLED = "The run was cancelled."
+NO_ASSISTANT = "There is no assistant {!r} to chat with."
+NO_MESSAGES = "There is no new message to run the assistant on."
+UNREADABLE = "The messages cannot be read: this one has no known role, tool_call_id or complete tool_calls: {}"
 NO_CLIENT_TOOLS = (
     "The graph of {} takes no tools of a client: its context schema has no field client_tools, "
     "as that of agent_loop has."
@@ -38,10 +44,8 @@ async def open_client(request: Request) -> AsyncIterator[LangGraphClient]:
         HTTPException: the API refused the route's request, or failed.
     """
     async with api_client(request) as client:
-        try:
+        with api_refusals():
             yield client
-        except (httpx.HTTPError, LangGraphError) as error:
-            raise api_refusal(error) from None
 
 
 Client = Annotated[LangGraphClient, Depends(open_client)]
@@ -60,10 +64,8 @@ class ChatAssistant(NamedTuple):
 async def chat_assistants(client: LangGraphClient) -> list[ChatAssistant]:
     """Return all assistants that a client may chat with: of each graph under its name, others under their id."""
     assistants = await client.assistants.search(limit=MAX_ASSISTANTS)
-    schemas: dict[str, Any] = {}
-    for each in assistants:
-        if each["graph_id"] not in schemas:
-            schemas[each["graph_id"]] = await client.assistants.get_schemas(each["assistant_id"])
+    of_graphs = {each["graph_id"]: each["assistant_id"] for each in assistants}
+    schemas = {graph_id: await client.assistants.get_schemas(each) for graph_id, each in of_graphs.items()}
     found = [_chat_assistant(each, schemas[each["graph_id"]]) for each in assistants]
     return sorted(each for each in found if each is not None)
 
@@ -75,8 +77,8 @@ async def find_chat_assistant(client: LangGraphClient, name: str) -> ChatAssista
         NotFound: there is none, or its graph takes no messages.
     """
     try:
-        if as_uuid(name) is not None:
-            assistant = await client.assistants.get(name)
+        if (assistant_id := as_uuid(name)) is not None:
+            assistant = await client.assistants.get(assistant_id)
         else:
             system = {"created_by": "system"}
             assistant = (await client.assistants.search(graph_id=name, metadata=system, limit=1))[0]
@@ -84,7 +86,7 @@ async def find_chat_assistant(client: LangGraphClient, name: str) -> ChatAssista
     except (NotFoundError, IndexError):
         found = None
     if found is None:
-        raise NotFound(f"There is no assistant {name[:100]!r} to chat with.")
+        raise NotFound(NO_ASSISTANT.format(name[:100]))
     return found
 
 
@@ -108,24 +110,31 @@ def _properties(schemas: Mapping[str, Any], name: str) -> Collection[str]:
     return (schemas.get(name) or {}).get("properties") or {}
 
 
-def as_uuid(text: str) -> UUID | None:
-    """Return the UUID that a text writes, or None."""
+def as_uuid(text: str) -> str | None:
+    """Return a UUID in its canonical form, None for any other text."""
     try:
-        return UUID(text)
+        return str(UUID(text))
     except ValueError:
         return None
 
 
-def graph_messages(messages: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """Return messages in the OpenAI format as LangChain's.
+def graph_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message in the OpenAI format as LangChain's, in JSON.
 
     Raises:
-        BadRequest: one of them is malformed.
+        BadRequest: it is malformed.
     """
     try:
-        return convert_to_messages(messages)
-    except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        raise BadRequest(f"The messages cannot be read: {str(error)[:300] or type(error).__name__}") from None
+        calls = list(message.get("tool_calls") or ())
+        for function in (call["function"] for call in calls):
+            function["arguments"] = function.get("arguments") or "{}"
+        raw_calls = {"tool_calls": calls} if calls else {}
+        [read] = convert_to_messages([{"content": "", **message, "tool_calls": None, "additional_kwargs": raw_calls}])
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError):
+        raise BadRequest(UNREADABLE.format(str(message)[:200])) from None
+    # From JSON, LangChain reads calls with invalid arguments only in their raw form, and only if there is no other.
+    unread = {"tool_calls" if read.invalid_tool_calls else "additional_kwargs"} if isinstance(read, AIMessage) else None
+    return read.model_dump(exclude_none=True, exclude=unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,7 @@ class ClientRun:
     """
 
     assistant: ChatAssistant
-    messages: Sequence[BaseMessage]
+    messages: Sequence[Mapping[str, Any]]
     thread_id: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
     client_tools: Sequence[Mapping[str, Any]] = ()
@@ -152,12 +161,10 @@ class ClientRun:
         if self.client_tools and not self.assistant.takes_client_tools:
             raise BadRequest(NO_CLIENT_TOOLS.format(self.assistant.name))
         start = cast("Callable[..., AsyncGenerator[StreamPart, None]]", client.runs.stream)
-        try:
+        with api_refusals():
             async with aclosing(start(self.thread_id, self.assistant.assistant_id, **self._fields())) as parts:
                 async for part in parts:
                     yield part
-        except (httpx.HTTPError, LangGraphError) as error:
-            raise api_refusal(error) from None
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"stream_mode": STREAM_MODES, "on_disconnect": "cancel"}
@@ -166,22 +173,41 @@ class ClientRun:
             configurable[UNATTENDED_KEY] = True
         else:
             fields |= {"if_not_exists": "create", "multitask_strategy": "enqueue"}
-        messages = [message.model_dump(exclude_none=True) for message in self.messages]
-        values = {**self.more_input, "messages": messages}
+        values = {**self.more_input, "messages": list(self.messages)}
         if self.answers:
             command: dict[str, Any] = {"resume": dict(self.answers)}
-            fields["command"] = command | {"update": values} if messages or self.more_input else command
+            fields["command"] = command | {"update": values} if self.messages or self.more_input else command
         else:
             fields["input"] = values
         return {**fields, "config": {"configurable": configurable}}
 
 
-def api_refusal(error: Exception) -> HTTPException:
-    """Return the answer to a request that the LangGraph API refused or could not serve."""
-    if isinstance(error, APIStatusError) and error.status_code in PASSED_STATUSES:
-        return HTTPException(error.status_code, error.message)
-    logger.opt(exception=error).error("the LangGraph API failed")
-    return HTTPException(503, UNREACHABLE)
+async def thread_state(thread_id: str, client: LangGraphClient) -> Mapping[str, Any]:
+    """Return the state of a thread, empty if it does not exist.
+
+    Raises:
+        HTTPException: the API refused or failed.
+    """
+    with api_refusals(), suppress(NotFoundError):
+        return cast("Mapping[str, Any]", await client.threads.get_state(thread_id))
+    return {}
+
+
+def open_interrupts(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the interrupts that a thread's state waits at, by id."""
+    return {each["id"]: each["value"] for each in state.get("interrupts") or ()}
+
+
+@contextmanager
+def api_refusals() -> Iterator[None]:
+    """Raise an HTTPException if the LangGraph API refuses a request of the block or cannot serve it."""
+    try:
+        yield
+    except (httpx.HTTPError, LangGraphError) as error:
+        if isinstance(error, APIStatusError) and error.status_code in PASSED_STATUSES:
+            raise HTTPException(error.status_code, error.message) from None
+        logger.opt(exception=error).error("the LangGraph API failed")
+        raise HTTPException(503, UNREACHABLE) from None
 
 
 class Text(NamedTuple):
@@ -232,7 +258,6 @@ class RunReader:
         self.interrupts: list[dict[str, Any]] = []
         self.input_tokens = self.output_tokens = 0
         self.status = ""
-        self.is_cancelled = False
         # Calls of client tools without a result.
         self.client_calls: dict[str, ToolCall] = {}
         self._client_tools = {tool["function"]["name"] for tool in client_tools}
@@ -249,7 +274,6 @@ class RunReader:
         if part.event == "metadata":
             self.run_id = data.get("run_id", self.run_id)
         elif part.event == "error":
-            self.is_cancelled = isinstance(data, dict) and data.get("error") in CANCELLED_ERRORS
             raise HTTPException(502, run_error_text(data))
         elif part.event == "custom":
             yield Custom(data)
@@ -304,7 +328,8 @@ async def start_run(run: ClientRun, client: LangGraphClient, reader: RunReader) 
     """Start the run, wait for its first part, so that a refusal precedes the response, and return all its events.
 
     Raises:
-        BadRequest, HTTPException: as `ClientRun.stream` and `RunReader.read`, which the generator raises, too.
+        BadRequest, HTTPException: as `ClientRun.stream` and `RunReader.read`, which the generator raises, too. The
+            generator also raises 409 if the run was cancelled.
     """
     parts = run.stream(client)
     part = await anext(parts, None)
@@ -317,5 +342,24 @@ async def start_run(run: ClientRun, client: LangGraphClient, reader: RunReader) 
             async for part in parts:
                 for event in reader.read(part):
                     yield event
+        if run.thread_id is not None:
+            # The stream does not show that a run was cancelled. One that is also rolled back is deleted.
+            status = "interrupted"
+            with api_refusals(), suppress(NotFoundError):
+                status = (await client.runs.get(run.thread_id, reader.run_id))["status"]
+            if status == "interrupted":
+                raise HTTPException(409, CANCELLED)
 
     return events()
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the work; cancel it if the client disconnects before.
+
+    Raises:
+        HTTPException: 499, the client has disconnected.
+    """
+    async with run_until_first(work, wait_for_disconnect(request.receive)) as (working, _):
+        if working.done():
+            return cast("T", working.result())
+    raise HTTPException(CLIENT_CLOSED_REQUEST, "The client has disconnected.")

@@ -7,13 +7,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import json_response
+from toolweave.api.routes.client_runs import NO_ASSISTANT
 from toolweave.runtime.codec import loads
 
 PREFIX = "/v1/"
 ERROR_KINDS = {
     401: ("authentication_error", "invalid_api_key"),
     403: ("permission_error", None),
-    404: ("invalid_request_error", "model_not_found"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
 
@@ -41,6 +41,10 @@ class FunctionTool(BaseModel):
     type: Literal["function"]
     function: FunctionDefinition
 
+    def as_tool(self) -> dict[str, Any]:
+        """Return the tool as it is sent to the graph."""
+        return self.function.as_tool()
+
 
 class ResponseFunctionTool(FunctionDefinition):
     """A tool in the format of responses."""
@@ -55,7 +59,7 @@ class OpenAIRequest(BaseModel):
 
     model: Annotated[str, Field(min_length=1, max_length=200)]
     stream: bool | None = False
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, str] | None = None
     tool_choice: Any = None
 
     @property
@@ -77,7 +81,7 @@ class ChatCompletionRequest(OpenAIRequest):
 class ResponseRequest(OpenAIRequest):
     """The fields of a response that are read."""
 
-    input: str | list[dict[str, Any]]
+    input: str | Annotated[list[dict[str, Any]], Field(min_length=1)]
     instructions: str | None = None
     previous_response_id: str | None = None
     store: bool | None = True
@@ -133,4 +137,6 @@ def error_body(status: int, detail: Any) -> dict[str, Any]:
         param = ".".join(map(str, detail[0]["loc"][1:])) or None
         detail = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in detail)
     kind, code = ERROR_KINDS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
+    if status == 404 and str(detail).startswith(NO_ASSISTANT.partition("{")[0]):
+        code = "model_not_found"
     return {"error": {"message": str(detail or "The request failed."), "type": kind, "param": param, "code": code}}

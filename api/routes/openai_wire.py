@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
-from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from openai.types import chat, responses
 
 from toolweave.api.langgraph.requests import ignored_header
-from toolweave.api.request_bodies import run_until_first, wait_for_disconnect
 from toolweave.api.routes.client_runs import (
+    NO_MESSAGES,
+    Client,
     ClientRun,
     RunEvent,
     RunReader,
@@ -23,8 +23,11 @@ from toolweave.api.routes.client_runs import (
     ToolCall,
     as_uuid,
     find_chat_assistant,
-    graph_messages,
+    graph_message,
+    open_interrupts,
     start_run,
+    thread_state,
+    while_connected,
 )
 from toolweave.api.routes.openai_requests import ChatCompletionRequest, OpenAIRequest, ResponseRequest, error_body
 from toolweave.errors import BadRequest
@@ -32,11 +35,12 @@ from toolweave.errors import BadRequest
 INTERRUPT_TOOL = "answer_interrupt"
 INTERRUPT_PREFIX = "interrupt_"
 MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
-CLIENT_CLOSED_REQUEST = 499
 THREAD_NEEDED = "The graph waits for a person. Such runs need a thread: send metadata.thread_id, a UUID of your choice."
 NO_THREAD_ID = "metadata.thread_id must be a UUID."
 UNKNOWN_RESPONSE = "There is no response with this previous_response_id."
 NOT_THE_LAST = "Only the last response of a conversation can be continued (previous_response_id)."
+EXCLUSIVE = "previous_response_id, metadata.thread_id and store: false exclude each other."
+NOT_OPEN = "These interrupts are not open on this thread: {}. Open: {}."
 
 
 class Answer(RunReader):
@@ -45,7 +49,7 @@ class Answer(RunReader):
     def __init__(self, run: ClientRun) -> None:
         super().__init__(run.client_tools)
         self.text = ""
-        self._run = run
+        self.run = run
 
     async def pieces(self, events: AsyncGenerator[RunEvent]) -> AsyncGenerator[str]:
         """Yield the pieces of the text.
@@ -62,7 +66,7 @@ class Answer(RunReader):
                     last_message = event.message_id
                     self.text += piece
                     yield piece
-        if self.interrupts and self._run.thread_id is None:
+        if self.interrupts and self.run.thread_id is None:
             raise HTTPException(400, THREAD_NEEDED)
 
     @property
@@ -108,78 +112,68 @@ def _new_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _thread_id(body: OpenAIRequest) -> str | None:
     given = (body.metadata or {}).get("thread_id")
-    if given is not None and as_uuid(str(given)) is None:
+    if given is not None and (given := as_uuid(given)) is None:
         raise BadRequest(NO_THREAD_ID)
-    return None if given is None else str(given)
+    return given
 
 
 async def _client_run(
-    body: OpenAIRequest,
-    messages: list[dict[str, Any]],
-    tools: list[dict[str, Any]],
-    thread: str | None,
-    client: LangGraphClient,
+    body: ChatCompletionRequest | ResponseRequest, messages: list[dict[str, Any]], thread: str | None, client: Client
 ) -> ClientRun:
     others, answers = split_answers(messages)
+    if not messages:
+        raise BadRequest(NO_MESSAGES)
     if answers and thread is None:
         raise BadRequest(THREAD_NEEDED)
-    return ClientRun(
-        await find_chat_assistant(client, body.model),
-        graph_messages([{name: each[name] for name in MESSAGE_FIELDS if name in each} for each in others]),
-        thread,
-        answers,
-        [] if body.tool_choice == "none" else tools,
-    )
+    assistant = await find_chat_assistant(client, body.model)
+    waiting = open_interrupts(await thread_state(thread, client)) if answers and thread else {}
+    if wrong := answers.keys() - waiting:
+        raise BadRequest(NOT_OPEN.format(", ".join(sorted(wrong)), ", ".join(waiting) or "none"))
+    tools = [tool.as_tool() for tool in body.tools or ()] if body.tool_choice != "none" else []
+    return ClientRun(assistant, [graph_message(each) for each in others], thread, answers, tools)
 
 
-async def answer_chat_completion(body: ChatCompletionRequest, request: Request, client: LangGraphClient) -> Response:
+async def answer_chat_completion(body: ChatCompletionRequest, request: Request, client: Client) -> Response:
     """Answer POST /v1/chat/completions."""
     thread = _thread_id(body)
-    messages = body.messages if thread is None else _new_messages(body.messages)
-    tools = [tool.function.as_tool() for tool in body.tools or ()]
-    run = await _client_run(body, messages, tools, thread, client)
-    answer = Answer(run)
-    return await _respond(run, CompletionWriter(body, answer), answer, request, client)
+    messages = [
+        {name: each[name] for name in MESSAGE_FIELDS if name in each} | {"content": _content_parts(each.get("content"))}
+        for each in (body.messages if thread is None else _new_messages(body.messages))
+    ]
+    return await _respond(CompletionWriter(body, await _client_run(body, messages, thread, client)), request, client)
 
 
-async def _respond(
-    run: ClientRun,
-    writer: "CompletionWriter | ResponseWriter",
-    answer: Answer,
-    request: Request,
-    client: LangGraphClient,
-) -> Response:
+async def _respond(writer: "CompletionWriter | ResponseWriter", request: Request, client: Client) -> Response:
     """Stream the run as it is, or run it to its end; a client that disconnects cancels it."""
     headers = ignored_header(writer.body.ignored_fields)
+
+    async def begin() -> AsyncGenerator[str]:
+        pieces = writer.pieces(await start_run(writer.run, client, writer))
+        if not writer.body.stream:
+            async with aclosing(pieces):
+                async for _ in pieces:
+                    pass
+        return pieces
+
+    pieces = await while_connected(request, begin())
     if writer.body.stream:
-        frames = writer.frames(answer.pieces(await start_run(run, client, answer)))
         headers["cache-control"] = "no-store"
-        return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
-
-    async def read() -> None:
-        async with aclosing(answer.pieces(await start_run(run, client, answer))) as pieces:
-            async for _ in pieces:
-                pass
-
-    async with run_until_first(read(), wait_for_disconnect(request.receive)) as (reading, _):
-        if not reading.done():
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
-        reading.result()
+        return StreamingResponse(writer.frames(pieces), media_type="text/event-stream", headers=headers)
     return Response(writer.whole().model_dump_json(exclude_unset=True), headers=headers, media_type="application/json")
 
 
-class CompletionWriter:
+class CompletionWriter(Answer):
     """Write a chat completion, whole or as a stream of chunks."""
 
-    def __init__(self, body: ChatCompletionRequest, answer: Answer) -> None:
+    def __init__(self, body: ChatCompletionRequest, run: ClientRun) -> None:
+        super().__init__(run)
         self.body = body
-        self._answer = answer
         self._head: dict[str, Any] = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
 
     def whole(self) -> chat.ChatCompletion:
         """Return the completion."""
-        message: dict[str, Any] = {"role": "assistant", "content": self._answer.text or None}
-        if self._answer.calls:
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        if self.calls:
             message["tool_calls"] = self._calls()
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason(), "logprobs": None}
         completion = {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage()}
@@ -188,14 +182,14 @@ class CompletionWriter:
     def _calls(self) -> list[dict[str, Any]]:
         return [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in self._answer.calls
+            for call in self.calls
         ]
 
     def _finish_reason(self) -> str:
-        return "tool_calls" if self._answer.calls else self._answer.cut_reason or "stop"
+        return "tool_calls" if self.calls else self.cut_reason or "stop"
 
     def _usage(self) -> dict[str, int]:
-        prompt, completion = self._answer.input_tokens, self._answer.output_tokens
+        prompt, completion = self.input_tokens, self.output_tokens
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     async def frames(self, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
@@ -224,36 +218,37 @@ class CompletionWriter:
 
 
 RESPONSE_ID_PREFIX = "resp_"
-_TEXT_PARTS = {"input_text", "output_text"}
+INSTRUCTIONS_ID = "instructions"
+TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+IMAGE_PARTS = ("image_url", "input_image")
 
 
-async def answer_response(body: ResponseRequest, request: Request, client: LangGraphClient) -> Response:
+async def answer_response(body: ResponseRequest, request: Request, client: Client) -> Response:
     """Answer POST /v1/responses."""
-    messages = _input_messages(body)
-    previous = body.previous_response_id
-    if previous is not None:
-        thread: str | None = await _thread_of_response(previous, client)
-    else:
-        thread = _thread_id(body) or (str(uuid4()) if body.store in (True, None) else None)
-    tools = [tool.as_tool() for tool in body.tools or ()]
-    run = await _client_run(body, messages, tools, thread, client)
-    answer = Answer(run)
-    return await _respond(run, ResponseWriter(body, answer, thread), answer, request, client)
+    thread = _thread_id(body)
+    if sum(map(bool, (thread, body.previous_response_id, body.store is False))) > 1:
+        raise BadRequest(EXCLUSIVE)
+    if body.previous_response_id is not None:
+        thread = await _thread_of_response(body.previous_response_id, client)
+    elif body.store is not False:
+        thread = thread or str(uuid4())
+    run = await _client_run(body, _input_messages(body), thread, client)
+    return await _respond(ResponseWriter(body, run), request, client)
 
 
-async def _thread_of_response(response_id: str, client: LangGraphClient) -> str:
-    """Return the thread of a response, which must be the thread's last one."""
+async def _thread_of_response(response_id: str, client: Client) -> str:
+    """Return the thread of a response, which must be that of the thread's last successful run."""
     digits = response_id.removeprefix(RESPONSE_ID_PREFIX)
     thread, run = as_uuid(digits[:32]), as_uuid(digits[32:])
     try:
-        runs = await client.runs.list(str(thread), limit=1) if thread and run else []
+        runs = await client.runs.list(thread, limit=1, status="success") if thread and run else []
     except NotFoundError:
         runs = []
     if not runs:
         raise BadRequest(UNKNOWN_RESPONSE)
-    if runs[0]["run_id"] != str(run):
+    if runs[0]["run_id"] != run:
         raise BadRequest(NOT_THE_LAST)
-    return str(thread)
+    return runs[0]["thread_id"]
 
 
 def _input_messages(body: ResponseRequest) -> list[dict[str, Any]]:
@@ -265,7 +260,8 @@ def _input_messages(body: ResponseRequest) -> list[dict[str, Any]]:
     items = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
     messages: list[dict[str, Any]] = []
     if body.instructions:
-        messages.append({"role": "system", "content": body.instructions})
+        # The id replaces the instructions of earlier requests.
+        messages.append({"role": "system", "content": body.instructions, "id": INSTRUCTIONS_ID})
     for item in items:
         match item.get("type", "message"):
             case "message":
@@ -288,48 +284,55 @@ def _input_messages(body: ResponseRequest) -> list[dict[str, Any]]:
 
 
 def _content_parts(content: Any) -> Any:
-    if not isinstance(content, list):
+    """Return content of either endpoint in the format of chat completions.
+
+    Raises:
+        BadRequest: a part is neither a text, a refusal nor an image.
+    """
+    if content is None or isinstance(content, str):
         return content
-    return [_content_part(part) if isinstance(part, dict) else part for part in content]
+    return [_content_part(part) for part in (content if isinstance(content, list) else [content])]
 
 
-def _content_part(part: dict[str, Any]) -> dict[str, Any]:
-    if part.get("type") in _TEXT_PARTS:
-        return {"type": "text", "text": part.get("text")}
-    if part.get("type") == "input_image" and isinstance(part.get("image_url"), str):
-        return {"type": "image_url", "image_url": {"url": part["image_url"]}}
-    raise BadRequest(f"Content parts of type {str(part.get('type'))[:100]!r} are not supported.")
+def _content_part(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in TEXT_PARTS and isinstance(text := part.get("refusal" if kind == "refusal" else "text"), str):
+        return {"type": "text", "text": text}
+    if kind in IMAGE_PARTS:
+        image = {"url": part["image_url"]} if isinstance(part.get("image_url"), str) else part.get("image_url")
+        if isinstance(image, dict) and isinstance(image.get("url"), str):
+            return {"type": "image_url", "image_url": image}
+    raise BadRequest(f"Content parts of type {str(kind)[:100]!r} are not supported, or this one has no text or URL.")
 
 
-class ResponseWriter:
+class ResponseWriter(Answer):
     """Write a response, whole or as a stream of events."""
 
-    def __init__(self, body: ResponseRequest, answer: Answer, thread: str | None) -> None:
+    def __init__(self, body: ResponseRequest, run: ClientRun) -> None:
+        super().__init__(run)
         self.body = body
-        self._answer = answer
-        self._thread = UUID(thread) if thread else uuid4()
+        self._thread = UUID(run.thread_id) if run.thread_id else uuid4()
         self._created = time.time()
         self._message_id = f"msg_{uuid4().hex}"
         self._number = 0
 
     def whole(self) -> responses.Response:
         """Return the response of the ended run."""
-        answer = self._answer
         usage = {
-            "input_tokens": answer.input_tokens,
-            "output_tokens": answer.output_tokens,
-            "total_tokens": answer.input_tokens + answer.output_tokens,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "total_tokens": self.input_tokens + self.output_tokens,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens_details": {"reasoning_tokens": 0},
         }
-        if answer.cut_reason is None:
+        if self.cut_reason is None:
             return self._response("completed", output=self._output(), usage=usage)
-        details = {"reason": "max_output_tokens" if answer.cut_reason == "length" else "content_filter"}
+        details = {"reason": "max_output_tokens" if self.cut_reason == "length" else "content_filter"}
         return self._response("incomplete", output=self._output(), usage=usage, incomplete_details=details)
 
     def _response(self, status: str, **more: Any) -> responses.Response:
         """Return the response; its id has the thread and the run, for `previous_response_id`."""
-        run = UUID(self._answer.run_id) if self._answer.run_id else uuid4()
+        run = UUID(self.run_id) if self.run_id else uuid4()
         fields = {
             "id": f"{RESPONSE_ID_PREFIX}{self._thread.hex}{run.hex}",
             "created_at": self._created,
@@ -347,11 +350,11 @@ class ResponseWriter:
 
     def _output(self) -> list[dict[str, Any]]:
         """Return the message, if there is text, and the calls."""
-        message = [self._message("completed", [self._part(self._answer.text)])] if self._answer.text else []
+        message = [self._message("completed", [self._part(self.text)])] if self.text else []
         return message + [
             {"id": f"fc_{call.id}", "type": "function_call", "call_id": call.id, "status": "completed"}
             | {"name": call.name, "arguments": call.arguments}
-            for call in self._answer.calls
+            for call in self.calls
         ]
 
     def _message(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
@@ -368,7 +371,7 @@ class ResponseWriter:
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
-                    if self._answer.text == piece:
+                    if self.text == piece:
                         yield self._event(
                             "response.output_item.added", output_index=0, item=self._message("in_progress", [])
                         )
@@ -383,7 +386,7 @@ class ResponseWriter:
 
     def _last_frames(self, place: Mapping[str, Any]) -> Iterator[str]:
         output = self._output()
-        if text := self._answer.text:
+        if text := self.text:
             yield self._event("response.output_text.done", **place, text=text, logprobs=[])
             yield self._event("response.content_part.done", **place, part=self._part(text))
             yield self._event("response.output_item.done", output_index=0, item=output[0])

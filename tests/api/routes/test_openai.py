@@ -1,6 +1,7 @@
 """OpenAI's clients use chat graphs as models: the real `openai` package against the served application (S-09)."""
 
 import json
+import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -98,6 +99,9 @@ async def test_chat_graphs_are_models_and_others_are_not(client: AsyncOpenAI) ->
         with pytest.raises(openai.NotFoundError, match="There is no assistant") as refused:
             await client.models.retrieve(unknown)
         assert (refused.value.code, refused.value.type) == ("model_not_found", "invalid_request_error")
+    with pytest.raises(openai.NotFoundError) as refused:
+        await client.embeddings.create(model=MODEL, input="Hello")
+    assert refused.value.code is None
 
 
 async def test_an_assistant_with_a_configuration_is_a_model_by_its_id(served: Served, client: AsyncOpenAI) -> None:
@@ -176,6 +180,41 @@ async def test_a_call_of_a_clients_tool_ends_the_run_and_its_result_continues(
     assert [message["content"] for message in served.wire.requests[1].messages if message["role"] == "tool"] == ["rain"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sent"), [("", "{}"), ("{}", "{}"), ('{"city": ', "{}"), ('{"city": "Oslo"}', '{"city": "Oslo"}')]
+)
+async def test_a_past_call_without_content_or_with_any_arguments_continues(
+    served: Served, client: AsyncOpenAI, arguments: str, sent: str
+) -> None:
+    served.answer_with(ASK_WEATHER, WireTurn("It rains in Oslo"))
+    first = await client.chat.completions.create(model=MODEL, messages=HELLO, tools=[WEATHER])
+    message: Any = first.choices[0].message.model_dump(exclude_none=True)
+    assert "content" not in message
+    message["tool_calls"][0]["function"]["arguments"] = arguments
+    message["tool_calls"].append({**message["tool_calls"][0], "id": "call_rome"})
+    message["tool_calls"][1]["function"] = {"name": "get_weather", "arguments": '{"city": "Rome"}'}
+    results: list[Any] = [
+        {"role": "tool", "tool_call_id": each, "content": "rain"} for each in ("call_oslo", "call_rome")
+    ]
+    answered = await client.chat.completions.create(model=MODEL, messages=[*HELLO, message, *results], tools=[WEATHER])
+    assert answered.choices[0].message.content == "It rains in Oslo"
+    [called] = [each for each in served.wire.requests[1].messages if each.get("tool_calls")]
+    assert {call["id"]: call["function"]["arguments"] for call in called["tool_calls"]} == {
+        "call_oslo": sent,
+        "call_rome": '{"city": "Rome"}',
+    }
+
+
+async def test_texts_refusals_and_images_reach_the_model(served: Served, client: AsyncOpenAI) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/1.png", "detail": "low"}}
+    content: Any = [{"type": "text", "text": "What is this?"}, image]
+    refusal: Any = {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    served.answer_with(WireTurn("A cat"))
+    await client.chat.completions.create(model=MODEL, messages=[*HELLO, refusal, {"role": "user", "content": content}])
+    *_, refused, seen = served.wire.requests[0].messages
+    assert (refused["content"], seen["content"]) == ([{"type": "text", "text": "No."}], content)
+
+
 async def test_the_servers_tools_run_before_a_clients_call_ends_the_run(served: Served, client: AsyncOpenAI) -> None:
     served.answer_with(WireTurn(calls=(LIST_TODOS, *ASK_WEATHER.calls)), WireTurn("Rain, and no todos"))
     thread = {"thread_id": str(uuid4())}
@@ -197,6 +236,46 @@ async def test_a_graph_without_client_tools_refuses_them(tmp_path: Path) -> None
             with pytest.raises(openai.BadRequestError, match="takes no tools of a client"):
                 await client.chat.completions.create(model="talk", messages=HELLO, tools=[WEATHER])
             await client.chat.completions.create(model="talk", messages=HELLO, tools=[WEATHER], tool_choice="none")
+
+
+COUNTED = """
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.graph import MessagesState, StateGraph
+
+
+class Counted:
+    schemas = 0
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source, handler):
+        Counted.schemas += 1
+        return handler(int)
+
+
+class State(MessagesState):
+    counted: Counted
+
+
+def count(state: State) -> Any:
+    return {"messages": [AIMessage(str(Counted.schemas))]}
+
+
+graph = StateGraph(State).add_node("count", count).add_edge("__start__", "count").compile()
+"""
+
+
+async def test_the_schemas_of_a_graph_are_made_once(tmp_path: Path) -> None:
+    (tmp_path / "counted.py").write_text(COUNTED, encoding="utf-8")
+    with serving(tmp_path, {"counted": "./counted.py:graph"}) as server:
+        async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=60) as client:
+            counts = [
+                (await client.chat.completions.create(model="counted", messages=HELLO)).choices[0].message.content
+                for _ in range(3)
+            ]
+    assert int(counts[0] or 0) > 0
+    assert len(set(counts)) == 1
 
 
 @contextmanager
@@ -251,6 +330,25 @@ async def test_without_a_thread_a_call_that_needs_approval_is_refused_to_the_mod
     [
         ({"messages": []}, "messages"),
         ({"messages": [{"content": "no role"}]}, "messages cannot be read"),
+        ({"messages": [{"role": "sender", "content": "Hello"}]}, "messages cannot be read"),
+        ({"messages": [{"role": "tool", "content": "no tool_call_id"}]}, "messages cannot be read"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]}, "messages cannot be read"),
+        ({"messages": [{"role": "user", "content": 5}]}, "not supported"),
+        *[
+            ({"messages": [{"role": "user", "content": [part]}]}, "Content parts of type .* not supported")
+            for part in (
+                {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+                {"type": "file", "file": {"file_id": "1"}},
+                {"type": "weird"},
+                {"type": "text", "text": 5},
+                {"type": "image_url", "image_url": {}},
+                {"type": ["text"]},
+                {},
+                "text",
+            )
+        ],
+        ({"messages": [{"role": "assistant", "content": "Hi"}], "metadata": {"thread_id": str(uuid4())}}, "no new"),
+        ({"metadata": {"a": 5}}, "metadata.a"),
         ({"n": 2}, "n: "),
         ({"tools": [{"type": "web_search"}]}, "tools"),
         ({"metadata": {"thread_id": "one"}}, "must be a UUID"),
@@ -263,6 +361,7 @@ async def test_an_invalid_request_is_refused_in_openais_form(
     with pytest.raises(openai.BadRequestError, match=text) as refused:
         await client.chat.completions.create(**{"model": MODEL, "messages": HELLO, **fields})
     assert refused.value.type == "invalid_request_error"
+    assert not re.search("pydantic|For further information|COERCION", refused.value.message)
 
 
 async def test_a_body_over_the_limit_is_refused_in_openais_form(client: AsyncOpenAI) -> None:
@@ -382,6 +481,9 @@ async def test_a_response_calls_a_clients_function_and_continues_with_its_output
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
+        ({"input": []}, "input"),
+        ({"input": [{"type": "reasoning", "id": "1", "summary": []}]}, "no new message"),
+        ({"metadata": {"a": 5}}, "metadata.a"),
         ({"input": [{"type": "computer_call"}]}, "not supported"),
         ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "1"}]}]}, "not supported"),
         ({"tools": [{"type": "web_search"}]}, "tools"),

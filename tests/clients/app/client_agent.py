@@ -3,6 +3,7 @@
 The application beside the API is Toolweave's own, with the gates.
 """
 
+import asyncio
 import re
 from typing import Annotated, Any
 
@@ -70,3 +71,11 @@ async def fail(state: Board) -> None:
 
 
 fails = chain(Board, ("paint", paint), ("fail", fail))
+
+
+async def sing(state: Board) -> dict[str, Any]:
+    voices = (WordByWord(prefix=f"{name}:").ainvoke(state["messages"]) for name in ("alto", "bass"))
+    return {"messages": await asyncio.gather(*voices)}
+
+
+duet = chain(Board, ("sing", sing))

@@ -2,7 +2,7 @@
 
 import { HttpAgent } from "@ag-ui/client";
 
-import { assert, newClient, newGate, runScenarios, scenario, url } from "./scenarios.mjs";
+import { assert, human, newClient, newGate, runScenarios, scenario, url } from "./scenarios.mjs";
 
 const client = newClient();
 const CITY = {
@@ -26,6 +26,9 @@ async function say({ agent }, content, parameters = {}) {
 }
 
 const withoutRepeats = (types) => types.filter((type, at) => type !== types[at - 1]);
+/** The order in which messages start and end, without their contents. */
+const borders = ({ events }) =>
+  events.filter(({ type }) => /TEXT_MESSAGE_(START|END)/.test(type)).map(({ type, messageId }) => [type, messageId]);
 const contents = ({ agent }) => agent.messages.map((message) => message.content);
 
 scenario("an answer streams in, with the run's steps, custom data and state", async () => {
@@ -154,9 +157,74 @@ scenario("the state of the client reaches the graph, and the graph's state the c
   assert.deepEqual(one.agent.state, { colour: "light light blue" });
 });
 
+scenario("messages that one node streams at the same time follow each other", async () => {
+  const one = newAgent("duet");
+  const gate = newGate();
+  const running = say(one, `la ${gate.word} lu`);
+  await gate.reached();
+  await gate.open();
+  await running;
+  const order = borders(one);
+  for (const [at, [type, id]] of order.entries()) {
+    assert.deepEqual([type, id], at % 2 ? ["TEXT_MESSAGE_END", order[at - 1][1]] : ["TEXT_MESSAGE_START", id]);
+  }
+  assert.ok(order.length > 4, "the messages did not overlap");
+  assert.deepEqual(contents(one).slice(1).sort(), ["alto: la lu", "bass: la lu"]);
+});
+
+scenario("a run that is cancelled by another client ends as cancelled", async () => {
+  const one = newAgent("talk");
+  const gate = newGate();
+  const running = say(one, `one ${gate.word}`);
+  await gate.reached();
+  const [run] = await client.runs.list(one.agent.threadId);
+  await client.runs.cancel(one.agent.threadId, run.run_id);
+  await running;
+  assert.deepEqual([one.last().type, one.last().outcome.type], ["RUN_FINISHED", "cancelled"]);
+  assert.equal(borders(one).length, 2);
+});
+
+scenario("a client that leaves while its run waits for another one cancels it", async () => {
+  const one = newAgent("talk");
+  const gate = newGate();
+  const first = await client.runs.create(one.agent.threadId, "talk", {
+    input: human(`one ${gate.word}`),
+    ifNotExists: "create",
+  });
+  await gate.reached();
+  const running = say(one, "two").catch(() => undefined);
+  const second = await waitingRun(one.agent.threadId);
+  one.agent.abortRun();
+  await running;
+  await client.runs.join(one.agent.threadId, second.run_id);
+  assert.equal((await client.runs.get(one.agent.threadId, second.run_id)).status, "interrupted");
+  assert.equal((await client.runs.get(one.agent.threadId, first.run_id)).status, "running");
+  await gate.open();
+  await client.runs.join(one.agent.threadId, first.run_id);
+});
+
+/** Wait until a run waits for another one of its thread. */
+async function waitingRun(threadId) {
+  for (;;) {
+    const [run] = await client.runs.list(threadId, { status: "pending" });
+    if (run) return run;
+  }
+}
+
+scenario("any form of a UUID names the thread", async () => {
+  const threadId = crypto.randomUUID();
+  const one = newAgent("talk", { threadId: threadId.replaceAll("-", "").toUpperCase() });
+  await say(one, "first");
+  await say(one, "second");
+  assert.deepEqual(contents(one), ["first", "you said: first", "second", "you said: second"]);
+  assert.equal((await client.threads.getState(threadId)).values.messages.length, 4);
+});
+
 scenario("a failed run ends with an error that tells no details", async () => {
   const one = newAgent("fails");
   await say(one, "fail");
+  assert.deepEqual(borders(one).map(([type]) => type), ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END"]);
+  assert.equal(one.types().at(-2), "STEP_FINISHED");
   assert.deepEqual([one.last().type, one.last().code], ["RUN_ERROR", "502"]);
   assert.doesNotMatch(one.last().message, /secret/);
 });
@@ -174,12 +242,17 @@ scenario("a run ends when its client aborts it", async () => {
 });
 
 scenario("what cannot be run is refused", async () => {
+  const hello = { id: "1", role: "user", content: "hello" };
   const post = (assistant, body) =>
     fetch(`${url}/agui/${assistant}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ threadId: crypto.randomUUID(), runId: "1", messages: [], ...body }),
+      body: JSON.stringify({ threadId: crypto.randomUUID(), runId: "1", messages: [hello], ...body }),
     }).then((response) => response.status);
+  assert.equal(await post("talk", { messages: [] }), 400);
+  assert.equal(await post("talk", { messages: [hello, hello] }), 400);
+  const twice = { interruptId: "1", status: "cancelled" };
+  assert.equal(await post("talk", { resume: [twice, twice] }), 400);
   assert.equal(await post("nobody"), 404);
   assert.equal(await post("count"), 404);
   assert.equal(await post("talk", { threadId: "one" }), 422);

@@ -41,7 +41,7 @@ def text_of(found: list[dict[str, Any]]) -> str:
 async def test_open_webui_lists_the_models_and_streams_a_chat(http: httpx.AsyncClient) -> None:
     models = (await http.get("/v1/models", headers=OPEN_WEBUI)).json()
     # It shows `id` and reads `name` and `owned_by` if they are there.
-    assert {model["id"] for model in models["data"]} == {"talk", "approve", "fails", "agent"}
+    assert {model["id"] for model in models["data"]} == {"talk", "approve", "fails", "agent", "duet"}
     body = {
         "stream": True,
         "model": "talk",
