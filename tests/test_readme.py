@@ -1,4 +1,4 @@
-"""The README and docs/install.md are true: their commands exist (tests/packaging/test_quickstarts.py runs its examples)."""
+"""README.md and docs/install.md are true: their commands exist (tests/packaging/test_quickstarts.py runs examples)."""
 
 import re
 from pathlib import Path
