@@ -21,6 +21,7 @@ from watchfiles import Change, DefaultFilter, awatch
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import (
+    DEFAULT_LANGGRAPH_JSON,
     ConfigOption,
     Configuration,
     DataDirOption,
@@ -322,7 +323,10 @@ def welcome_text(url: str, configuration: Configuration, model: str) -> str:
     """Return a banner with the URLs that a developer opens."""
     lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{url}/studio")]
     if configuration.has_toolweave_routes:
-        lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
+        lines += [("OpenAI", f"{url}/v1"), ("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
+    elif configuration.langgraph_json.http.app is None:
+        setting = f'"http": {{"app": "{DEFAULT_LANGGRAPH_JSON.http.app}"}}'
+        lines += [("Hint", f"{setting} in langgraph.json adds /v1, /agui and /servers")]
     lines += [("Model", model)] if model else []
     graphs = ", ".join(configuration.langgraph_json.graphs)
     width = max(len(name) for name, _ in lines)

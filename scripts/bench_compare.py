@@ -1,22 +1,24 @@
-"""Compare runs with Aegra on PostgreSQL (docs/scaling.md), and with an older commit on SQLite (docs/performance.md).
+"""Compare runs with LangGraph's server, with Aegra and with an older commit (docs/comparison.md, docs/performance.md).
 
-Both sides serve the same graph, in processes of their own, and are measured in turn. For Aegra make an environment
-that has it, and give its interpreter:
+Both sides serve the same graph, in processes of their own, and are measured in turn beside the bare graph. `make
+official` installs LangGraph's server; for Aegra make an environment that has it, and give its interpreter:
 
     uv venv --python 3.12 AEGRA_VENV
     uv pip install --python AEGRA_VENV aegra-api==0.11.0
     .venv/bin/python scripts/bench_compare.py --aegra AEGRA_VENV/bin/python
+    .venv/bin/python scripts/bench_compare.py --official .venv-langgraph/bin/langgraph
     .venv/bin/python scripts/bench_compare.py --commit 5911acdb~1
 
-Aegra executes runs with its local executor, which needs no Redis; Toolweave with an API process and a worker process.
-The older commit runs with the packages of this environment.
+LangGraph's server is `langgraph dev`, which has its data in memory; Toolweave stores it in SQLite. Aegra executes runs
+with its local executor, which needs no Redis; Toolweave has an API process and a worker process on PostgreSQL. The
+older commit runs with the packages of this environment.
 """
 
 import argparse
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -34,6 +36,9 @@ from tests.fixtures.postgres import postgres_server
 
 AEGRA = ("-m", "uvicorn", "aegra_api.main:app", "--host", "127.0.0.1", "--no-access-log", "--port")
 SLOTS = "100"
+OFFICIAL = ("dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--n-jobs-per-worker", SLOTS)
+OFFICIAL_ENVIRONMENT = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "LOG_LEVEL": "WARNING"}
+GRAPHS = ROOT / "scripts" / "bench_graphs.py"
 
 
 @asynccontextmanager
@@ -49,21 +54,18 @@ async def open_runs(url: str) -> AsyncIterator[Work]:
 
 
 @contextmanager
-def serve_aegra(python: str, folder: Path, database: str) -> Iterator[tuple[str, int]]:
-    """Run Aegra until the block ends; give its URL and its process id."""
-    config, log = folder / "aegra.json", folder / "aegra.log"
-    config.write_bytes(orjson.dumps({"graphs": {"agent": f"{ROOT / 'scripts' / 'bench_graphs.py'}:agent"}}))
-    port = str(free_port())
-    settings = {"AEGRA_CONFIG": str(config), "DATABASE_URL": database, "PORT": port}
-    environment = {**inherited(), **settings, "LOG_LEVEL": "WARNING", "ENV_MODE": "PRODUCTION"}
+def serve_other(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Run another server until the block ends; give its URL and its process id. `command` lacks the port only."""
+    log, port = folder / "other.log", str(free_port())
+    environment = {**inherited(), **variables, "PORT": port}
     with log.open("w") as output:
         process = subprocess.Popen(
-            (python, *AEGRA, port), env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT
+            (*command, port), env=environment, cwd=folder, stdout=output, stderr=subprocess.STDOUT
         )
     url = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + BOUND_S
-        while not is_healthy(f"{url}/health"):
+        while not is_up(url):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)
@@ -73,9 +75,17 @@ def serve_aegra(python: str, folder: Path, database: str) -> Iterator[tuple[str,
         process.wait(BOUND_S)
 
 
-def is_healthy(url: str) -> bool:
+def write_config(folder: Path, name: str) -> Path:
+    """Write a configuration of another server that serves the graph."""
+    path = folder / name
+    path.write_bytes(orjson.dumps({"graphs": {"agent": f"{GRAPHS}:agent"}, "dependencies": ["."]}))
+    return path
+
+
+def is_up(url: str) -> bool:
+    """Return whether a server answers; Aegra has no /ok, and LangGraph's server no /health."""
     try:
-        return httpx.get(url).is_success
+        return any(httpx.get(f"{url}{page}").is_success for page in ("/ok", "/health"))
     except httpx.TransportError:
         return False
 
@@ -94,7 +104,9 @@ async def compare_with_aegra(python: str, rounds: int) -> None:
             stack.enter_context(AppProcess(config, folder / command[0], environment, command=command))
             for command in (("serve", "--no-worker"), ("worker", "--concurrency", SLOTS))
         )
-        aegra, aegra_pid = stack.enter_context(serve_aegra(python, folder, theirs))
+        settings = {"AEGRA_CONFIG": str(write_config(folder, "aegra.json")), "DATABASE_URL": theirs}
+        settings |= {"LOG_LEVEL": "WARNING", "ENV_MODE": "PRODUCTION"}
+        aegra, aegra_pid = stack.enter_context(serve_other((python, *AEGRA), folder, settings))
         sides = {
             "in process (the floor)": (await stack.enter_async_context(open_floor(folder))).run,
             "Toolweave": await stack.enter_async_context(open_runs(api.url)),
@@ -102,6 +114,20 @@ async def compare_with_aegra(python: str, rounds: int) -> None:
         }
         programs = {"API": api.pid, "worker": worker.pid, "Aegra": aegra_pid, "PostgreSQL": server.pid}
         await compare_runs(sides, rounds, programs=programs)
+
+
+async def compare_with_official(program: str, rounds: int) -> None:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ours = stack.enter_context(AppProcess(write_bench_json(folder), folder / "ours", {}))
+        command = (program, *OFFICIAL, "--config", str(write_config(folder, "official.json")), "--port")
+        official, official_pid = stack.enter_context(serve_other(command, folder, OFFICIAL_ENVIRONMENT))
+        sides = {
+            "in process (the floor)": (await stack.enter_async_context(open_floor(folder))).run,
+            "Toolweave": await stack.enter_async_context(open_runs(ours.url)),
+            "langgraph dev": await stack.enter_async_context(open_runs(official)),
+        }
+        await compare_runs(sides, rounds, programs={"Toolweave": ours.pid, "langgraph dev": official_pid})
 
 
 @contextmanager
@@ -132,10 +158,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     side = parser.add_mutually_exclusive_group(required=True)
     side.add_argument("--aegra", metavar="PYTHON", help="an interpreter whose environment has aegra-api")
+    side.add_argument("--official", metavar="PROGRAM", help="the langgraph command of `make official`")
     side.add_argument("--commit", help="the commit to compare this code with")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
     if given.aegra:
         uvloop.run(compare_with_aegra(given.aegra, given.rounds))
+    elif given.official:
+        uvloop.run(compare_with_official(given.official, given.rounds))
     else:
         uvloop.run(compare_with_commit(given.commit, given.rounds))

@@ -1,10 +1,10 @@
-"""The README is true: its commands exist (tests/packaging/test_quickstarts.py runs its examples)."""
+"""README.md and docs/install.md are true: their commands exist (tests/packaging/test_quickstarts.py runs examples)."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, INSTALL = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/install.md"))
 
 
 def test_the_first_screen_names_the_two_commands_and_the_gate_runs_one_of_them() -> None:
@@ -14,7 +14,7 @@ def test_the_first_screen_names_the_two_commands_and_the_gate_runs_one_of_them()
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-def test_every_make_target_it_names_exists() -> None:
+def test_every_make_target_that_they_name_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"\bmake ([a-z]+)\b", README))
+    named = set(re.findall(r"\bmake ([a-z]+)\b", README + INSTALL))
     assert {target for target in named if f"\n{target}:" not in makefile} == set()

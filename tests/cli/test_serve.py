@@ -56,6 +56,7 @@ def test_dev_shows_the_urls_to_open_and_logs_json_where_there_is_no_terminal(tmp
     assert f"Studio  {server.url}/studio\n" in ended.stderr
     assert f"Docs    {server.url}/docs\n" in ended.stderr
     assert "Toolweave serves echo, asks" in ended.stderr
+    assert '"http": {"app": "toolweave.api.app:app"} in langgraph.json adds /v1, /agui and /servers\n' in ended.stderr
     [warning] = [json.loads(line) for line in ended.stderr.splitlines() if '"WARNING"' in line]
     assert "TOOLWEAVE_DATADIR (did you mean TOOLWEAVE_DATA_DIR?) sets nothing" in warning["message"]
 
@@ -63,7 +64,9 @@ def test_dev_shows_the_urls_to_open_and_logs_json_where_there_is_no_terminal(tmp
 @pytest.mark.requirement("U-06")
 def test_dev_on_a_terminal_logs_one_line_per_run_and_per_tool_call(elsewhere: Path) -> None:
     with terminal("dev", "--port", "0", "--no-reload", cwd=elsewhere) as dev:
-        url = dev.read_until(READY).partition("API     ")[2].split()[0]
+        shown = dev.read_until(READY)
+        url = shown.partition("API     ")[2].split()[0]
+        assert f"OpenAI  {url}/v1" in shown
         dev.read_until("is ready with 5 tools")
         talk = toolweave("chat", "Add a task to buy milk", "--url", url, cwd=elsewhere)
         assert talk.code == 0, talk.stderr

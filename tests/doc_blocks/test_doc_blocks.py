@@ -86,6 +86,11 @@ TABLE: dict[str, tuple[Check, ...]] = {
         ),
         python("graph.invoke({'messages': 'Hello'})['status']"),
     ),
+    "docs/install.md": (
+        elsewhere("tests/test_readme.py"),
+        QUICKSTARTS,
+        parsed("no container engine; tests/packaging/test_deployment.py runs the commands of the Dockerfile"),
+    ),
     "docs/langgraph-json.md": (
         langgraph_file,
         python("(await assign(context)) == {'priority': -3, 'fairness_group': 'blue'}"),

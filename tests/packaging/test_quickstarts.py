@@ -3,18 +3,20 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from scripts.tour import installed
+from scripts.tour import UV, installed
 
 from tests.cli.command import BOUND_S, clean_environment, serving
 from tests.fixtures.doc_pages import code_blocks
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 
-README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README, INSTALL = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/install.md"))
 MAX_LINES = 10
 MAX_BASE_MB, MAX_BASE_PACKAGES = 150, 80
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("U-01"), pytest.mark.timeout(900)]
@@ -58,6 +60,16 @@ def run(*command: str, cwd: Path, env: Mapping[str, str], stdin: str = "") -> st
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_who_builds_the_wheel_installs_it_with_an_extra(
+    archives: tuple[list[str], Path], base: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dist").symlink_to(archives[1].parent)
+    (commands,) = (block for block in code_blocks(INSTALL, "sh") if "pip install" in block)
+    (install,) = (line for line in commands.splitlines() if line.startswith("pip install "))
+    options = ("--quiet", "--dry-run", "--python", str(base / "python"))
+    run(str(UV), *shlex.split(install, comments=True), *options, cwd=tmp_path, env={})
 
 
 def test_who_debugs_graphs_serves_and_runs_them(server: Path, tmp_path: Path) -> None:

@@ -231,9 +231,11 @@ from langgraph_sdk import Auth
 auth = Auth()
 
 @auth.authenticate
-async def authenticate(authorization: str | None):
+async def authenticate(authorization: str | None, path: str):
     if authorization not in ("Bearer ann", "Bearer bob"):
         raise Auth.exceptions.HTTPException(401, "No valid key.")
+    if authorization == "Bearer bob" and path.endswith("/call"):
+        raise Auth.exceptions.HTTPException(403, "No direct calls.")
     return {"identity": authorization.removeprefix("Bearer ")}
 """
 ANN, BOB = {"authorization": "Bearer ann"}, {"authorization": "Bearer bob"}
@@ -293,6 +295,12 @@ def test_the_pages_are_below_the_prefix_and_require_the_authentication_that_is_c
 @pytest.mark.requirement("S-11")
 def test_callers_see_their_own_calls_only(guarded: httpx.Client) -> None:
     check_that_callers_see_their_own_calls_only(guarded)
+
+
+def test_the_auth_handler_can_refuse_direct_calls_of_tools_by_their_path(guarded: httpx.Client) -> None:
+    """docs/callers.md advises it."""
+    assert guarded.post("/servers/good/call", json={"tool": "echo"}, headers=BOB).status_code == 403
+    assert guarded.get("/servers/good", headers=BOB).status_code == 200
 
 
 def test_another_host_name_and_a_body_that_is_too_large_are_refused(guarded: httpx.Client) -> None:
