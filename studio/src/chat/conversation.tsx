@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import { ChatContext } from "../apps/app";
-import { type Json, langgraph, readToken, useThread } from "../client";
+import { isActive, type Json, langgraph, readToken, useThread } from "../client";
 import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
 import {
   forkPoint, lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
@@ -19,6 +19,7 @@ const now = () => Date.now();
 
 /** For this long after a run was started here, an answer about the thread's status may be older than the run. */
 const STATUS_LAG_MS = 1500;
+const MAX_ACTIVE_RUNS = 100;
 
 interface ConversationProps {
   threadId: string | undefined;
@@ -55,10 +56,10 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const checkpoints = useCheckpoints(client, saved);
   const partials = usePartials(stream);
   const isFresh = info.dataUpdatedAt > startedAt + STATUS_LAG_MS;
-  useForeignRuns(stream, info.data, !isFresh);
   const status = info.data?.status;
   // A checkpoint with open nodes looks like a running one to the stream, also after its run was stopped or failed.
   const isRunning = stream.isLoading && (!isFresh || status === undefined || status === "busy");
+  useForeignRuns(stream, info.data, isRunning || !isFresh);
 
   useEffect(() => {
     if (isRunning) return;
@@ -103,6 +104,12 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
     setStartedAt(now());
     setSent((count) => count + 1);
     void stream.respondAll(answers).catch(() => undefined);
+  };
+  const stop = async () => {
+    await stream.stop();
+    // The stream knows only a run that it started itself.
+    const runs = (await client.runs.list(threadId ?? "", { limit: MAX_ACTIVE_RUNS })).filter(isActive);
+    if (runs.length > 0) await client.runs.cancelMany({ threadId: threadId ?? "", runIds: runs.map((each) => each.run_id) });
   };
 
   const replace = (message: ChatMessage, content: Content, id: string) => {
@@ -166,7 +173,7 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
             This is an earlier branch. A message continues it. <Button kind="quiet" onClick={() => onView(undefined)}>Show the newest</Button>
           </p>
         )}
-        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stream.stop()}
+        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stop().catch(() => undefined)}
           isBlocked={stream.isThreadLoading && rows.length === 0}
           placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${name}`} />
       </footer>

@@ -217,6 +217,52 @@ browserScenario("a run goes on after a reload and is joined by another tab", asy
   await answered(other, "you said: one two");
 });
 
+browserScenario("an answer of the older endpoints appears when its run ends", async (page) => {
+  const { thread_id: thread } = await client.threads.create();
+  const gate = newGate();
+  const run = await client.runs.create(thread, "talk", { input: human(`old ${gate.word} way`) });
+  await gate.reached();
+  await page.goto(`${STUDIO}/chat/${thread}`);
+  await page.getByText("Working…").waitFor();
+  await gate.open();
+  await client.runs.join(thread, run.run_id);
+  await answered(page, "you said: old way");
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
+browserScenario("stop ends a run that the page did not start: of another tab, before a reload, of the API", async (page, context) => {
+  await open(page, "talk");
+  const status = async () => (await client.runs.list(threadOf(page), { limit: 1 }))[0].status;
+  const stopIn = async (tab) => {
+    await tab.getByText("Working…").waitFor();
+    await tab.getByRole("button", { name: "Stop" }).click();
+    await idle(tab);
+    await tab.getByRole("button", { name: "Send" }).waitFor();
+    const [run] = await client.runs.list(threadOf(page), { limit: 1 });
+    await client.runs.join(threadOf(page), run.run_id);
+    assert.equal(await status(), "interrupted");
+  };
+  const half = newGate();
+  await send(page, `one ${half.word} rest`);
+  await half.reached();
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await stopIn(other);
+  await idle(page);
+  const reloaded = newGate();
+  await send(page, `two ${reloaded.word} rest`);
+  await reloaded.reached();
+  await page.reload();
+  await stopIn(page);
+  const created = newGate();
+  await client.runs.create(threadOf(page), "talk", { input: human(`three ${created.word} rest`) });
+  await created.reached();
+  await stopIn(page);
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
 browserScenario("more tabs can be open than a browser makes connections", async (page, context) => {
   const tabs = [page];
   while (tabs.length < 8) tabs.push(await context.newPage());
