@@ -56,7 +56,10 @@ export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const body = /^HTTP \d+: (?<body>[^]*)$/.exec(error.message)?.groups?.["body"];
   if (body !== undefined) return readDetail(body) || error.message;
-  return error instanceof TypeError && /fetch/i.test(error.message) ? "The server does not answer. Is it running?" : error.message;
+  const reason = /closed by the server: \d+ ?(?<reason>.*)/.exec(error.message)?.groups?.["reason"];
+  if (reason) return reason;
+  const isUnreachable = /^(Unable to connect to LangGraph|Protocol WebSocket|Event stream closed)|failed to fetch|networkerror/i;
+  return isUnreachable.test(error.message) ? "The server does not answer. Is it running?" : error.message;
 }
 
 export function errorStatus(error: unknown): number | undefined {
@@ -215,7 +218,7 @@ export function useThread(threadId: string | undefined) {
     queryKey: ["thread", threadId],
     queryFn: () => readThread(threadId ?? ""),
     enabled: threadId !== undefined,
-    refetchInterval: ({ state }) => (state.data?.status === "busy" ? 1000 : 3000),
+    refetchInterval: ({ state }) => (errorStatus(state.error) === 404 ? false : state.data?.status === "busy" ? 1000 : 3000),
   });
 }
 

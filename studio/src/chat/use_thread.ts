@@ -91,11 +91,12 @@ export function useTransport(token: string) {
   const [isRefused, setRefused] = useState(false);
   return useMemo(() => {
     if (token !== "" || isRefused) return { transport: "sse" as const };
+    // A later error is an outage: another transport would only forget the messages.
+    let hasOpened = false;
     const webSocketFactory = (address: string) => {
       const socket = new WebSocket(address);
-      const refuse = () => setRefused(true);
-      socket.addEventListener("error", refuse);
-      socket.addEventListener("open", () => socket.removeEventListener("error", refuse));
+      socket.addEventListener("error", () => setRefused(!hasOpened));
+      socket.addEventListener("open", () => { hasOpened = true; });
       return socket;
     };
     return { transport: "websocket" as const, webSocketFactory };

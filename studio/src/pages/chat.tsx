@@ -57,14 +57,14 @@ export default function ChatPage() {
             <Select label="Assistant" className="inline" value={assistantId ?? ""} onChange={(id) => setParameter("assistant", id)}
               options={all.map((each) => [each.assistant_id, each.name])} />
           </Head>
-          <ErrorBox error={asked && thread.error} onRetry={() => void thread.refetch()} />
+          <ErrorBox error={thread.data ? undefined : thread.error} onRetry={() => void thread.refetch()} />
           <ErrorBox error={assistants.error} onRetry={() => void assistants.refetch()} />
         </div>
         {asked !== undefined && thread.isPending && <Loading what="the thread" />}
         {assistants.isSuccess && all.length === 0 && (
           <Empty title="No assistants"><p>Add a graph to langgraph.json and start the server again.</p></Empty>
         )}
-        {(asked === undefined || thread.isSuccess) && assistant && (
+        {(asked === undefined || thread.data) && assistant && (
           <Loaded query={schemas} what="the assistant">
             {({ input_schema: inputSchema }) => (
               <Conversation threadId={threadId} assistant={assistant} inputSchema={inputSchema ?? {}}

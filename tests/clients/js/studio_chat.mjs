@@ -1,6 +1,7 @@
 // The chat of the studio: messages, tool cards, files, stop, branches, threads, runs of other tabs.
 
 import { assert, human, newClient, newGate, runScenarios, url } from "./scenarios.mjs";
+import { cuttingProxy } from "./cutting_proxy.mjs";
 import { browserScenario, checkAccessibility, STUDIO } from "./studio.mjs";
 
 const client = newClient();
@@ -8,10 +9,13 @@ const answers = (page) => page.getByRole("article", { name: "Assistant" });
 const field = (page) => page.getByLabel("Your message");
 const idle = (page) => page.getByText("Working…").waitFor({ state: "detached" });
 const threadOf = (page) => new URL(page.url()).pathname.split("/").at(-1);
+const proxy = await cuttingProxy(url);
+const OUTAGE = { origins: [proxy.url], ignore: /ERR_|WebSocket/ };
+const UNREACHABLE = "The server does not answer. Is it running?";
 const DONE = { permissions: ["clipboard-read", "clipboard-write"] };
 
-async function open(page, assistant) {
-  await page.goto(`${STUDIO}/chat?assistant=${assistant}`);
+async function open(page, assistant, studio = STUDIO) {
+  await page.goto(`${studio}/chat?assistant=${assistant}`);
   await field(page).waitFor();
 }
 
@@ -117,6 +121,76 @@ browserScenario("a failed run shows its error also after a reload, and a retry c
   await answered(page, "The second attempt worked");
   assert.equal(await page.getByRole("alert").count(), 0);
 });
+
+browserScenario("a message that an unreachable server did not get is still there, and a retry sends it", async (page) => {
+  proxy.comeBack();
+  await open(page, "talk", `${proxy.url}/studio`);
+  const users = page.getByRole("article", { name: "You" });
+  for (const text of ["first", "second"]) {
+    proxy.goDown();
+    await send(page, text);
+    await page.getByRole("alert").getByText(UNREACHABLE).first().waitFor();
+    await page.getByRole("button", { name: "Retry" }).waitFor();
+    proxy.comeBack();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await answered(page, `you said: ${text}`);
+    await page.getByRole("alert").waitFor({ state: "detached" });
+  }
+  assert.deepEqual(await users.locator(".prose").allInnerTexts(), ["first", "second"]);
+  const { values } = await client.threads.getState(threadOf(page));
+  assert.equal(values.messages.length, 4);
+}, OUTAGE);
+
+browserScenario("a message that was sent with an expired token is sent again with the new one", async (page) => {
+  let valid = "old";
+  await page.route(/\/(threads|assistants|runs)/, async (route) => {
+    const token = (await route.request().allHeaders()).authorization;
+    if (token === `Bearer ${valid}`) return route.fallback();
+    return route.fulfill({ status: 401, json: { detail: "This token has expired" } });
+  });
+  const enter = async (button, token) => {
+    await page.getByRole("button", { name: button }).click();
+    await page.getByLabel("Token of this server").fill(token);
+    await page.getByRole("button", { name: "Save" }).click();
+  };
+  await page.goto(`${STUDIO}/chat?assistant=talk`);
+  await enter("Enter token", "old");
+  for (const [text, token] of [["first", "new"], ["second", "newest"]]) {
+    await field(page).waitFor();
+    valid = token;
+    await send(page, text);
+    await page.getByRole("alert").getByText("This token has expired").first().waitFor();
+    await enter("Change token", token);
+    await page.getByRole("article", { name: "You" }).getByText(text).waitFor();
+    await page.getByRole("alert").getByText("The server has not received the last input.").waitFor();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await answered(page, `you said: ${text}`);
+  }
+}, { ignore: /401|404/ });
+
+browserScenario("a conversation outlives an outage of the server, and a run that ended meanwhile shows its answer", async (page) => {
+  proxy.comeBack();
+  await open(page, "talk", `${proxy.url}/studio`);
+  await send(page, "before");
+  await answered(page, "you said: before");
+  const gate = newGate();
+  await send(page, `now ${gate.word} then`);
+  await answers(page).getByText("you said: now", { exact: true }).waitFor();
+  proxy.goDown();
+  await page.getByRole("alert").getByText(UNREACHABLE).first().waitFor();
+  await answers(page).getByText("you said: before").waitFor();
+  await gate.open();
+  const [run] = await client.runs.list(threadOf(page));
+  await client.runs.join(threadOf(page), run.run_id);
+  proxy.comeBack();
+  await answered(page, "you said: now then");
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  await send(page, "after");
+  await answered(page, "you said: after");
+  await client.threads.delete(threadOf(page));
+  await page.getByRole("alert").getByText("It may have been deleted").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Retry" }).count(), 0);
+}, { ...OUTAGE, ignore: /ERR_|WebSocket|404/ });
 
 browserScenario("files are attached, pasted and dropped, and one that is too large is refused with the limit", async (page) => {
   await open(page, "files");
