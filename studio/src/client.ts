@@ -1,5 +1,5 @@
 /** The server that serves this page: requests with the caller's token, errors as one class, what several pages read, changes. */
-import { Client, type Metadata, type Run } from "@langchain/langgraph-sdk";
+import { type Assistant, Client, type Metadata, type Run } from "@langchain/langgraph-sdk";
 import { BytesLineDecoder, SSEDecoder } from "@langchain/langgraph-sdk/utils";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { flushSync } from "react-dom";
@@ -185,6 +185,14 @@ export function useAssistants() {
   });
 }
 
+/** The choices of a select; a name that is not unique has its graph and the end of its id as well. */
+export function assistantOptions(all: Assistant[]) {
+  const names = all.map((each) => each.name);
+  const repeated = new Set(names.filter((name, index) => names.indexOf(name) !== index));
+  return all.map(({ assistant_id: id, graph_id: graph, name }) =>
+    [id, repeated.has(name) ? `${name} (${graph}, …${id.slice(-8)})` : name] as const);
+}
+
 /** The name of an assistant by its id; the id itself while the names are unknown. */
 export function useAssistantNames(): (id: string) => string {
   const { data } = useAssistants();
@@ -205,11 +213,14 @@ export type ThreadInfo = Awaited<ReturnType<typeof readThread>>;
 /** Read a thread without its values, which may be large; `problem` is why its newest run failed. */
 async function readThread(threadId: string) {
   const { threads } = langgraph();
-  const [thread] = await threads.search({ ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata"] });
+  const [thread] = await threads.search({ ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata", "interrupts"] });
   if (!thread) throw new ApiError(404, `Thread ${threadId} does not exist. It may have been deleted.`);
   const { error } = (thread.status === "error" ? await threads.get(threadId) : {}) as { error?: { error: string; message: string } | null };
   const assistantId = textIn(thread.metadata?.["assistant_id"]) || undefined;
-  return { ...thread, assistantId, problem: error && `${error.error}: ${error.message}` };
+  // A thread whose run was stopped has the same status, but no interrupts.
+  const { interrupts = {} } = thread as { interrupts?: object };
+  const isWaiting = thread.status === "interrupted" && Object.keys(interrupts).length > 0;
+  return { ...thread, assistantId, isWaiting, problem: error && `${error.error}: ${error.message}` };
 }
 
 /** The server's view of a thread, asked again and again: other tabs and clients may run it, too. */

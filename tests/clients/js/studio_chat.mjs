@@ -392,6 +392,24 @@ browserScenario("a thread that does not exist says so", async (page) => {
   await checkAccessibility(page);
 });
 
+browserScenario("a missing assistant is named, and no other one gets the message", async (page) => {
+  await page.goto(`${STUDIO}/chat?assistant=nope`);
+  await page.getByText("The assistant nope does not exist").waitFor();
+  assert.equal(await field(page).count(), 0);
+  await checkAccessibility(page);
+  const { assistant_id: assistant } = await client.assistants.create({ graphId: "talk", name: "short-lived" });
+  const { thread_id: thread } = await client.threads.create();
+  await client.runs.wait(thread, assistant, { input: human("hello") });
+  await client.assistants.delete(assistant);
+  await page.goto(`${STUDIO}/chat/${thread}`);
+  await page.getByText(`The assistant ${assistant} does not exist`).waitFor();
+  assert.equal(await field(page).count(), 0);
+  await page.getByRole("combobox", { name: "Assistant" }).selectOption("talk");
+  await answered(page, "you said: hello");
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
 browserScenario("the chat fits a phone, where the threads are behind a button", async (page) => {
   await open(page, "talk");
   await send(page, "small screen");
