@@ -1,5 +1,5 @@
 /** The server that serves this page: requests with the caller's token, errors as one class, what several pages read, changes. */
-import { Client, type Metadata, type Run } from "@langchain/langgraph-sdk";
+import { type Assistant, Client, type Metadata, type Run } from "@langchain/langgraph-sdk";
 import { BytesLineDecoder, SSEDecoder } from "@langchain/langgraph-sdk/utils";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { flushSync } from "react-dom";
@@ -56,7 +56,10 @@ export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const body = /^HTTP \d+: (?<body>[^]*)$/.exec(error.message)?.groups?.["body"];
   if (body !== undefined) return readDetail(body) || error.message;
-  return error instanceof TypeError && /fetch/i.test(error.message) ? "The server does not answer. Is it running?" : error.message;
+  const reason = /closed by the server: \d+ ?(?<reason>.*)/.exec(error.message)?.groups?.["reason"];
+  if (reason) return reason;
+  const isUnreachable = /^(Unable to connect to LangGraph|Protocol WebSocket|Event stream closed)|failed to fetch|networkerror/i;
+  return isUnreachable.test(error.message) ? "The server does not answer. Is it running?" : error.message;
 }
 
 export function errorStatus(error: unknown): number | undefined {
@@ -182,6 +185,14 @@ export function useAssistants() {
   });
 }
 
+/** The choices of a select; a name that is not unique has its graph and the end of its id as well. */
+export function assistantOptions(all: Assistant[]) {
+  const names = all.map((each) => each.name);
+  const repeated = new Set(names.filter((name, index) => names.indexOf(name) !== index));
+  return all.map(({ assistant_id: id, graph_id: graph, name }) =>
+    [id, repeated.has(name) ? `${name} (${graph}, …${id.slice(-8)})` : name] as const);
+}
+
 /** The name of an assistant by its id; the id itself while the names are unknown. */
 export function useAssistantNames(): (id: string) => string {
   const { data } = useAssistants();
@@ -202,11 +213,14 @@ export type ThreadInfo = Awaited<ReturnType<typeof readThread>>;
 /** Read a thread without its values, which may be large; `problem` is why its newest run failed. */
 async function readThread(threadId: string) {
   const { threads } = langgraph();
-  const [thread] = await threads.search({ ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata"] });
+  const [thread] = await threads.search({ ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata", "interrupts"] });
   if (!thread) throw new ApiError(404, `Thread ${threadId} does not exist. It may have been deleted.`);
   const { error } = (thread.status === "error" ? await threads.get(threadId) : {}) as { error?: { error: string; message: string } | null };
   const assistantId = textIn(thread.metadata?.["assistant_id"]) || undefined;
-  return { ...thread, assistantId, problem: error && `${error.error}: ${error.message}` };
+  // A thread whose run was stopped has the same status, but no interrupts.
+  const { interrupts = {} } = thread as { interrupts?: object };
+  const isWaiting = thread.status === "interrupted" && Object.keys(interrupts).length > 0;
+  return { ...thread, assistantId, isWaiting, problem: error && `${error.error}: ${error.message}` };
 }
 
 /** The server's view of a thread, asked again and again: other tabs and clients may run it, too. */
@@ -215,7 +229,7 @@ export function useThread(threadId: string | undefined) {
     queryKey: ["thread", threadId],
     queryFn: () => readThread(threadId ?? ""),
     enabled: threadId !== undefined,
-    refetchInterval: ({ state }) => (state.data?.status === "busy" ? 1000 : 3000),
+    refetchInterval: ({ state }) => (errorStatus(state.error) === 404 ? false : state.data?.status === "busy" ? 1000 : 3000),
   });
 }
 

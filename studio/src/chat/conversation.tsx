@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import { ChatContext } from "../apps/app";
-import { type Json, langgraph, readToken, useThread } from "../client";
+import { isActive, type Json, langgraph, readToken, useThread } from "../client";
 import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
 import {
   forkPoint, lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
@@ -19,6 +19,25 @@ const now = () => Date.now();
 
 /** For this long after a run was started here, an answer about the thread's status may be older than the run. */
 const STATUS_LAG_MS = 1500;
+const MAX_ACTIVE_RUNS = 100;
+
+interface Attempt {
+  threadId: string | undefined;
+  input: Json;
+  from: ForkPoint | undefined;
+}
+
+interface ForkPoint {
+  checkpoint: string;
+  base: ChatMessage[];
+}
+
+/** Inputs by thread for which the server has not confirmed a run: they survive a new token and a look at another page. */
+const unconfirmed = new Map<string | undefined, Attempt>();
+
+function messagesIn(input: Json | undefined): ChatMessage[] {
+  return Array.isArray(input?.["messages"]) ? (input["messages"] as ChatMessage[]) : [];
+}
 
 interface ConversationProps {
   threadId: string | undefined;
@@ -34,31 +53,40 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const { assistant_id: assistantId, name } = assistant;
   const queries = useQueryClient();
   const token = readToken();
-  const client = useMemo(() => ({ token, sdk: langgraph() }), [token]).sdk;
   const [unsaved, setUnsaved] = useState<string>();
+  const saved = threadId === unsaved ? undefined : threadId;
+  const info = useThread(saved);
+  // After an outage of the server a new client begins with what is stored: the streams of the old one are dead.
+  const [outages, setOutages] = useState(0);
+  if (info.isSuccess && info.errorUpdateCount !== outages) setOutages(info.errorUpdateCount);
+  const client = useMemo(() => ({ token, outages, sdk: langgraph() }), [token, outages]).sdk;
   const [startedAt, setStartedAt] = useState(0);
   const [fork, setFork] = useState<Fork>();
   const [sent, setSent] = useState(0);
+  const attempt = useRef<Attempt>(undefined);
   const stream = useStream({
     client,
     ...useTransport(token),
     assistantId,
     threadId: threadId ?? null,
     onThreadId: (id) => {
+      if (attempt.current) unconfirmed.set((attempt.current.threadId = id), attempt.current);
       setUnsaved(id);
       onThread(id);
     },
-    onCreated: () => setUnsaved(undefined),
+    onCreated: () => {
+      unconfirmed.delete(attempt.current?.threadId);
+      setUnsaved(undefined);
+      setSent((count) => count + 1);
+    },
   });
-  const saved = threadId === unsaved ? undefined : threadId;
-  const info = useThread(saved);
   const checkpoints = useCheckpoints(client, saved);
   const partials = usePartials(stream);
   const isFresh = info.dataUpdatedAt > startedAt + STATUS_LAG_MS;
-  useForeignRuns(stream, info.data, !isFresh);
   const status = info.data?.status;
   // A checkpoint with open nodes looks like a running one to the stream, also after its run was stopped or failed.
   const isRunning = stream.isLoading && (!isFresh || status === undefined || status === "busy");
+  useForeignRuns(stream, info.data, isRunning || !isFresh);
 
   useEffect(() => {
     if (isRunning) return;
@@ -74,9 +102,12 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const isOther = viewed !== undefined && fork === undefined;
   const values = isOther ? (other.data?.values ?? {}) : stream.values;
   const streamed = stream.messages as unknown as ChatMessage[];
-  const messages = isOther
+  const stored = isOther
     ? ((values["messages"] ?? []) as ChatMessage[])
     : joinFork(streamed, fork?.threadId === threadId ? fork : undefined);
+  const failed = isRunning ? undefined : unconfirmed.get(threadId);
+  const lost = messagesIn(failed?.input).filter(({ id }) => id !== undefined && !stored.some((message) => message.id === id));
+  const messages = lost.length === 0 ? stored : [...stored, ...lost];
   const path = messages.map((message) => message.id ?? "").join("\n");
   const tip = viewed ?? checkpoints[0]?.id;
   const lineage = useMemo(() => lineageOf(checkpoints, tip), [checkpoints, tip]);
@@ -86,7 +117,9 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const openCall = isRunning ? "running" : waiting.length > 0 ? "pending" : "no result";
   const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), openCall);
 
-  const run = async (input: Json | null, from?: { checkpoint: string; base: ChatMessage[] }) => {
+  const run = async (input: Json | null, from?: ForkPoint) => {
+    attempt.current = input === null ? undefined : { threadId, input, from };
+    if (attempt.current && threadId !== undefined) unconfirmed.set(threadId, attempt.current);
     setStartedAt(now());
     setSent((count) => count + 1);
     if (from) setFork({ threadId: threadId ?? null, base: from.base, hidden: new Set(streamed.map((message) => message.id)) });
@@ -94,7 +127,8 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
     await stream.submit(input, from ? { forkFrom: from.checkpoint } : undefined).catch(() => undefined);
     setFork(undefined);
   };
-  const send = (input: Json) => {
+  const send = (written: Json) => {
+    const input = lost.length === 0 ? written : { ...written, messages: [...lost, ...messagesIn(written)] };
     // The protocol takes the input of a waiting thread for an answer, unless the run starts from a named checkpoint.
     const checkpoint = viewed ?? (waiting.length > 0 ? checkpoints[0]?.id : undefined);
     void run(input, checkpoint === undefined ? undefined : { checkpoint, base: messages });
@@ -103,6 +137,12 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
     setStartedAt(now());
     setSent((count) => count + 1);
     void stream.respondAll(answers).catch(() => undefined);
+  };
+  const stop = async () => {
+    await stream.stop();
+    // The stream knows only a run that it started itself.
+    const runs = (await client.runs.list(threadId ?? "", { limit: MAX_ACTIVE_RUNS })).filter(isActive);
+    if (runs.length > 0) await client.runs.cancelMany({ threadId: threadId ?? "", runIds: runs.map((each) => each.run_id) });
   };
 
   const replace = (message: ChatMessage, content: Content, id: string) => {
@@ -126,7 +166,10 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   });
 
   const hasMessages = isChat(inputSchema);
-  const failure = stream.error ?? (isFresh && status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined);
+  const isUnsent = failed !== undefined && (stream.error !== undefined || lost.length > 0 || messagesIn(failed.input).length === 0);
+  const problem = isFresh && status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined;
+  const failure = isUnsent ? (stream.error ?? new Error("The server has not received the last input."))
+    : (info.error ?? (isRunning ? undefined : (stream.error ?? problem)));
   const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
   const hasState = !hasMessages && Object.keys(rest).length > 0;
   return (
@@ -149,10 +192,12 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
         ))}
         {hasState && <JsonView value={rest} label="State of the thread" />}
         {isRunning && <p className="muted" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
-        {!isRunning && !isOther && failure !== undefined && (
+        {!isOther && failure !== undefined && (
           <div className="stack">
             <ErrorBox error={failure} />
-            <Button onClick={() => void run(null)}>Retry</Button>
+            {(isUnsent || (!info.isError && waiting.length === 0)) && (
+              <Button onClick={() => void run(failed?.input ?? null, failed?.from)}>Retry</Button>
+            )}
           </div>
         )}
         {waiting.length > 0 && (
@@ -166,7 +211,7 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
             This is an earlier branch. A message continues it. <Button kind="quiet" onClick={() => onView(undefined)}>Show the newest</Button>
           </p>
         )}
-        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stream.stop()}
+        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stop().catch(() => undefined)}
           isBlocked={stream.isThreadLoading && rows.length === 0}
           placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${name}`} />
       </footer>

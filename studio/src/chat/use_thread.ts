@@ -39,20 +39,21 @@ export function useCheckpoints(client: Client, threadId: string | undefined): Ch
 const NONE: Checkpoint[] = [];
 
 /** Read a thread again when another client ran it, and join a run that the stream does not know. */
-export function useForeignRuns(stream: Stream, info: ThreadInfo | undefined, isOwn: boolean): void {
+export function useForeignRuns(stream: Stream, info: ThreadInfo | undefined, isBusy: boolean): void {
   const queries = useQueryClient();
   const controller = stream[STREAM_CONTROLLER];
   const [seen] = useState(() => new Map<string, string>());
-  const { isLoading } = stream;
   useEffect(() => {
-    if (info === undefined || isLoading || isOwn) return;
+    if (info === undefined) return;
     const version = `${info.status} ${info.updated_at}`;
     const before = seen.get(info.thread_id);
-    seen.set(info.thread_id, version);
-    if (info.status !== "busy" && (before === undefined || before === version)) return;
+    if (!isBusy || before === undefined) seen.set(info.thread_id, version);
+    if (isBusy || (info.status !== "busy" && (before === undefined || before === version))) return;
+    // A run of the older endpoints sends the stream no event when it ends.
+    if (info.status !== "busy") controller.rootStore.setState((state) => ({ ...state, isLoading: false, error: undefined }));
     void controller.hydrate();
     void queries.invalidateQueries({ queryKey: ["checkpoints", info.thread_id] });
-  }, [info, isLoading, isOwn, controller, queries, seen]);
+  }, [info, isBusy, controller, queries, seen]);
 }
 
 /** Answers that ended before they were complete: the stream forgets them when their run ends. */
@@ -90,11 +91,12 @@ export function useTransport(token: string) {
   const [isRefused, setRefused] = useState(false);
   return useMemo(() => {
     if (token !== "" || isRefused) return { transport: "sse" as const };
+    // A later error is an outage: another transport would only forget the messages.
+    let hasOpened = false;
     const webSocketFactory = (address: string) => {
       const socket = new WebSocket(address);
-      const refuse = () => setRefused(true);
-      socket.addEventListener("error", refuse);
-      socket.addEventListener("open", () => socket.removeEventListener("error", refuse));
+      socket.addEventListener("error", () => setRefused(!hasOpened));
+      socket.addEventListener("open", () => { hasOpened = true; });
       return socket;
     };
     return { transport: "websocket" as const, webSocketFactory };

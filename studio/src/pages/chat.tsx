@@ -3,7 +3,7 @@ import { useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 
 import { Conversation } from "../chat/conversation";
-import { langgraph, useAssistants, useSchemas, useThread, useThreads } from "../client";
+import { assistantOptions, langgraph, useAssistants, useSchemas, useThread, useThreads } from "../client";
 import { Ago, Button, DeleteButton, Empty, ErrorBox, Head, Loaded, Loading, NavList, Select, usePath } from "../ui";
 
 const MAX_THREADS = 200;
@@ -21,7 +21,8 @@ export default function ChatPage() {
   const assistants = useAssistants();
   const wanted = named ?? thread.data?.assistantId;
   const all = assistants.data ?? [];
-  const assistant = all.find((each) => each.assistant_id === wanted || each.graph_id === wanted) ?? all[0];
+  const assistant = wanted === undefined ? all[0] : all.find((each) => [each.assistant_id, each.graph_id].includes(wanted));
+  const isMissing = all.length > 0 && assistant === undefined;
   const assistantId = assistant?.assistant_id;
   const schemas = useSchemas(assistantId);
   const setParameter = (name: string, value: string | undefined) => setSearch((before) => {
@@ -55,16 +56,21 @@ export default function ChatPage() {
           <Head title="Chat" hint={assistant?.description}>
             <Button className="list-toggle" aria-expanded={isListOpen} onClick={() => setListOpen(!isListOpen)}>Threads</Button>
             <Select label="Assistant" className="inline" value={assistantId ?? ""} onChange={(id) => setParameter("assistant", id)}
-              options={all.map((each) => [each.assistant_id, each.name])} />
+              options={[...(isMissing ? [["", "Choose an assistant"] as const] : []), ...assistantOptions(all)]} />
           </Head>
-          <ErrorBox error={asked && thread.error} onRetry={() => void thread.refetch()} />
+          <ErrorBox error={thread.data ? undefined : thread.error} onRetry={() => void thread.refetch()} />
           <ErrorBox error={assistants.error} onRetry={() => void assistants.refetch()} />
         </div>
         {asked !== undefined && thread.isPending && <Loading what="the thread" />}
         {assistants.isSuccess && all.length === 0 && (
           <Empty title="No assistants"><p>Add a graph to langgraph.json and start the server again.</p></Empty>
         )}
-        {(asked === undefined || thread.isSuccess) && assistant && (
+        {isMissing && (
+          <Empty title="No such assistant">
+            <p>The assistant {wanted} does not exist. It may have been deleted. Choose another one above to continue.</p>
+          </Empty>
+        )}
+        {(asked === undefined || thread.data) && assistant && (
           <Loaded query={schemas} what="the assistant">
             {({ input_schema: inputSchema }) => (
               <Conversation threadId={threadId} assistant={assistant} inputSchema={inputSchema ?? {}}

@@ -12,8 +12,8 @@ import { Link, useLocation, useSearchParams } from "wouter";
 
 import { RunInput } from "../chat/composer";
 import {
-  isActive, type Json, langgraph, startRun, type StoredRun, useAssistants, useChange, useLastRun, useRun, useSchemas,
-  useThreads,
+  assistantOptions, isActive, type Json, langgraph, startRun, type StoredRun, useAssistants, useChange, useLastRun, useRun,
+  useSchemas, useThread, useThreads,
 } from "../client";
 import "./graphs.css";
 import { type Span, SpanDetails, SpanTime, useTimeline } from "../runs/timeline";
@@ -58,7 +58,7 @@ function GraphPage({ assistant, all }: { assistant: Assistant; all: Assistant[] 
           <Head title="Graphs" status={run?.status}>
             {run && <RunLinks threadId={run.thread_id} runId={run.run_id} assistantId={assistantId} here="Graph" />}
             <Select label="Assistant" className="inline" value={assistantId} onChange={(id) => navigate(`/graphs/${id}`)}
-              options={all.map((each) => [each.assistant_id, each.name])} />
+              options={assistantOptions(all)} />
           </Head>
         </div>
         <Loaded query={drawing} what="the drawing">
@@ -105,6 +105,9 @@ function RunPanel({ assistantId, graphId, threadId, run, onStarted, onThread }: 
   }, ["threads"], (started) => onStarted(started.thread, started.run));
   const stop = useChange((active: StoredRun) => langgraph().runs.cancel(active.thread_id, active.run_id), ["run"]);
   const isRunning = run !== undefined && isActive(run);
+  const thread = useThread(threadId);
+  // Until the thread is read after a run, an input could answer an interrupt that is not shown yet.
+  const isBlocked = start.isPending || thread.isLoading || thread.data?.status === "busy";
   const isListed = threads.some((thread) => thread.thread_id === threadId);
   return (
     <section className="stack" aria-label="Run">
@@ -114,12 +117,18 @@ function RunPanel({ assistantId, graphId, threadId, run, onStarted, onThread }: 
         ...(threadId === undefined || isListed ? [] : [[threadId, threadId] as const]),
         ...threads.map(({ thread_id: id, title }) => [id, `${title} (${shortId(id)})`] as const),
       ]} />
-      <Loaded query={schemas} what="the input">
-        {({ input_schema: schema }) => (
-          <RunInput schema={schema} isRunning={isRunning} isBlocked={start.isPending} placeholder="Message"
-            onRun={start.mutate} onStop={() => run && stop.mutate(run)} />
-        )}
-      </Loaded>
+      {thread.data?.isWaiting ? (
+        <p role="status">
+          This thread waits for an answer. <Link href={`/chat/${thread.data.thread_id}?assistant=${assistantId}`}>Answer in the chat</Link>
+        </p>
+      ) : (
+        <Loaded query={schemas} what="the input">
+          {({ input_schema: schema }) => (
+            <RunInput schema={schema} isRunning={isRunning} isBlocked={isBlocked} placeholder="Message"
+              onRun={start.mutate} onStop={() => run && stop.mutate(run)} />
+          )}
+        </Loaded>
+      )}
       <ErrorBox error={start.error ?? stop.error} />
     </section>
   );

@@ -7,8 +7,8 @@ export const answers = (page) => page.getByRole("article", { name: "Assistant" }
 export const field = (page) => page.getByLabel("Your message");
 export const idle = (page) => page.getByText("Working…").waitFor({ state: "detached" });
 
-export async function open(page, assistant) {
-  await page.goto(`${STUDIO}/chat?assistant=${assistant}`);
+export async function open(page, assistant, studio = STUDIO) {
+  await page.goto(`${studio}/chat?assistant=${assistant}`);
   await field(page).waitFor();
 }
 

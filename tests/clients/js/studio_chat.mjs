@@ -1,11 +1,15 @@
 // The chat of the studio: messages, tool cards, files, stop, branches, threads, runs of other tabs.
 
 import { assert, human, newClient, newGate, runScenarios, url } from "./scenarios.mjs";
+import { cuttingProxy } from "./cutting_proxy.mjs";
 import { answered, answers, field, idle, open, send, updatesPerSecond } from "./studio_answers.mjs";
 import { browserScenario, checkAccessibility, STUDIO } from "./studio.mjs";
 
 const client = newClient();
 const threadOf = (page) => new URL(page.url()).pathname.split("/").at(-1);
+const proxy = await cuttingProxy(url);
+const OUTAGE = { origins: [proxy.url], ignore: /ERR_|WebSocket/ };
+const UNREACHABLE = "The server does not answer. Is it running?";
 const DONE = { permissions: ["clipboard-read", "clipboard-write"] };
 
 browserScenario("an answer streams in, and its thread has an address and a title", async (page) => {
@@ -82,6 +86,76 @@ browserScenario("a failed run shows its error also after a reload, and a retry c
   await answered(page, "The second attempt worked");
   assert.equal(await page.getByRole("alert").count(), 0);
 });
+
+browserScenario("a message that an unreachable server did not get is still there, and a retry sends it", async (page) => {
+  proxy.comeBack();
+  await open(page, "talk", `${proxy.url}/studio`);
+  const users = page.getByRole("article", { name: "You" });
+  for (const text of ["first", "second"]) {
+    proxy.goDown();
+    await send(page, text);
+    await page.getByRole("alert").getByText(UNREACHABLE).first().waitFor();
+    await page.getByRole("button", { name: "Retry" }).waitFor();
+    proxy.comeBack();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await answered(page, `you said: ${text}`);
+    await page.getByRole("alert").waitFor({ state: "detached" });
+  }
+  assert.deepEqual(await users.locator(".prose").allInnerTexts(), ["first", "second"]);
+  const { values } = await client.threads.getState(threadOf(page));
+  assert.equal(values.messages.length, 4);
+}, OUTAGE);
+
+browserScenario("a message that was sent with an expired token is sent again with the new one", async (page) => {
+  let valid = "old";
+  await page.route(/\/(threads|assistants|runs)/, async (route) => {
+    const token = (await route.request().allHeaders()).authorization;
+    if (token === `Bearer ${valid}`) return route.fallback();
+    return route.fulfill({ status: 401, json: { detail: "This token has expired" } });
+  });
+  const enter = async (button, token) => {
+    await page.getByRole("button", { name: button }).click();
+    await page.getByLabel("Token of this server").fill(token);
+    await page.getByRole("button", { name: "Save" }).click();
+  };
+  await page.goto(`${STUDIO}/chat?assistant=talk`);
+  await enter("Enter token", "old");
+  for (const [text, token] of [["first", "new"], ["second", "newest"]]) {
+    await field(page).waitFor();
+    valid = token;
+    await send(page, text);
+    await page.getByRole("alert").getByText("This token has expired").first().waitFor();
+    await enter("Change token", token);
+    await page.getByRole("article", { name: "You" }).getByText(text).waitFor();
+    await page.getByRole("alert").getByText("The server has not received the last input.").waitFor();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await answered(page, `you said: ${text}`);
+  }
+}, { ignore: /401|404/ });
+
+browserScenario("a conversation outlives an outage of the server, and a run that ended meanwhile shows its answer", async (page) => {
+  proxy.comeBack();
+  await open(page, "talk", `${proxy.url}/studio`);
+  await send(page, "before");
+  await answered(page, "you said: before");
+  const gate = newGate();
+  await send(page, `now ${gate.word} then`);
+  await answers(page).getByText("you said: now", { exact: true }).waitFor();
+  proxy.goDown();
+  await page.getByRole("alert").getByText(UNREACHABLE).first().waitFor();
+  await answers(page).getByText("you said: before").waitFor();
+  await gate.open();
+  const [run] = await client.runs.list(threadOf(page));
+  await client.runs.join(threadOf(page), run.run_id);
+  proxy.comeBack();
+  await answered(page, "you said: now then");
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  await send(page, "after");
+  await answered(page, "you said: after");
+  await client.threads.delete(threadOf(page));
+  await page.getByRole("alert").getByText("It may have been deleted").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Retry" }).count(), 0);
+}, { ...OUTAGE, ignore: /ERR_|WebSocket|404/ });
 
 browserScenario("files are attached, pasted and dropped, and one that is too large is refused with the limit", async (page) => {
   await open(page, "files");
@@ -182,6 +256,52 @@ browserScenario("a run goes on after a reload and is joined by another tab", asy
   await answered(other, "you said: one two");
 });
 
+browserScenario("an answer of the older endpoints appears when its run ends", async (page) => {
+  const { thread_id: thread } = await client.threads.create();
+  const gate = newGate();
+  const run = await client.runs.create(thread, "talk", { input: human(`old ${gate.word} way`) });
+  await gate.reached();
+  await page.goto(`${STUDIO}/chat/${thread}`);
+  await page.getByText("Working…").waitFor();
+  await gate.open();
+  await client.runs.join(thread, run.run_id);
+  await answered(page, "you said: old way");
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
+browserScenario("stop ends a run that the page did not start: of another tab, before a reload, of the API", async (page, context) => {
+  await open(page, "talk");
+  const status = async () => (await client.runs.list(threadOf(page), { limit: 1 }))[0].status;
+  const stopIn = async (tab) => {
+    await tab.getByText("Working…").waitFor();
+    await tab.getByRole("button", { name: "Stop" }).click();
+    await idle(tab);
+    await tab.getByRole("button", { name: "Send" }).waitFor();
+    const [run] = await client.runs.list(threadOf(page), { limit: 1 });
+    await client.runs.join(threadOf(page), run.run_id);
+    assert.equal(await status(), "interrupted");
+  };
+  const half = newGate();
+  await send(page, `one ${half.word} rest`);
+  await half.reached();
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await stopIn(other);
+  await idle(page);
+  const reloaded = newGate();
+  await send(page, `two ${reloaded.word} rest`);
+  await reloaded.reached();
+  await page.reload();
+  await stopIn(page);
+  const created = newGate();
+  await client.runs.create(threadOf(page), "talk", { input: human(`three ${created.word} rest`) });
+  await created.reached();
+  await stopIn(page);
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
 browserScenario("more tabs can be open than a browser makes connections", async (page, context) => {
   const tabs = [page];
   while (tabs.length < 8) tabs.push(await context.newPage());
@@ -235,6 +355,24 @@ browserScenario("a thread that does not exist says so", async (page) => {
   await page.goto(`${STUDIO}/chat/00000000-0000-4000-8000-000000000000`);
   await page.getByRole("alert").getByText("does not exist").waitFor();
   await checkAccessibility(page);
+});
+
+browserScenario("a missing assistant is named, and no other one gets the message", async (page) => {
+  await page.goto(`${STUDIO}/chat?assistant=nope`);
+  await page.getByText("The assistant nope does not exist").waitFor();
+  assert.equal(await field(page).count(), 0);
+  await checkAccessibility(page);
+  const { assistant_id: assistant } = await client.assistants.create({ graphId: "talk", name: "short-lived" });
+  const { thread_id: thread } = await client.threads.create();
+  await client.runs.wait(thread, assistant, { input: human("hello") });
+  await client.assistants.delete(assistant);
+  await page.goto(`${STUDIO}/chat/${thread}`);
+  await page.getByText(`The assistant ${assistant} does not exist`).waitFor();
+  assert.equal(await field(page).count(), 0);
+  await page.getByRole("combobox", { name: "Assistant" }).selectOption("talk");
+  await answered(page, "you said: hello");
+  await send(page, "again");
+  await answered(page, "you said: again");
 });
 
 browserScenario("the chat fits a phone, where the threads are behind a button", async (page) => {

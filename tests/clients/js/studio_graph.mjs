@@ -79,4 +79,29 @@ browserScenario("a run can be stopped on a narrow dark page", async (page) => {
   assert.equal(width, 0);
 }, { viewport: { width: 360, height: 780 }, colorScheme: "dark" });
 
+browserScenario("a thread that waits takes no message here, but has a link to its form in the chat", async (page) => {
+  await page.goto(`${STUDIO}/graphs/approve`);
+  await page.getByLabel("Your message").fill("book it");
+  await page.getByRole("button", { name: "Send" }).click();
+  const link = page.getByRole("link", { name: "Answer in the chat" });
+  await link.waitFor();
+  assert.equal(await page.getByLabel("Your message").count(), 0);
+  await checkAccessibility(page);
+  await page.reload();
+  await link.click();
+  await page.getByRole("region", { name: "Waiting for you" }).waitFor();
+  const thread = new URL(page.url()).pathname.split("/").at(-1);
+  assert.equal((await sdk.threads.get(thread)).status, "interrupted");
+});
+
+browserScenario("assistants with the same name differ in the choice by graph and id", async (page) => {
+  const name = `twin ${crypto.randomUUID()}`;
+  for (const graphId of ["talk", "count"]) await sdk.assistants.create({ graphId, name });
+  await page.goto(`${STUDIO}/graphs/talk`);
+  const options = page.getByLabel("Assistant").getByRole("option", { name });
+  await options.first().waitFor({ state: "attached" });
+  const texts = (await options.allInnerTexts()).map((text) => text.replace(/…\w+/, "ID"));
+  assert.deepEqual(texts.sort(), [`${name} (count, ID)`, `${name} (talk, ID)`]);
+});
+
 await runScenarios();
