@@ -3,7 +3,7 @@ import { useRef, useState } from "react";
 
 import type { Json } from "../client";
 import { Button, SchemaInput } from "../ui";
-import { addressOf, type ContentBlock } from "../ui/content";
+import { addressOf, type Content, type ContentBlock } from "../ui/content";
 import "./chat.css";
 
 interface RunInputProps {
@@ -47,8 +47,6 @@ export function RunInput({ schema, isRunning, isBlocked, placeholder, onRun, onS
     </div>
   );
 }
-
-export type Content = string | ContentBlock[];
 
 interface ComposerProps {
   isRunning: boolean;

@@ -7,10 +7,11 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { ChatContext } from "../apps/app";
 import { type Json, langgraph, readToken, useThread } from "../client";
 import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
+import type { Content } from "../ui/content";
 import {
   forkPoint, lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
 } from "./use_thread";
-import { type Content, isChat, messageInput, RunInput } from "./composer";
+import { isChat, messageInput, RunInput } from "./composer";
 import { InterruptPanel } from "./interrupts";
 import { type MessageActions, MessageView } from "./message_view";
 import { type ChatMessage, type Fork, joinFork, rowsOf } from "./messages";

@@ -135,6 +135,13 @@ async def describe(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"I got {', '.join(kinds)}\n\n| a | b |\n|---|---|\n| **1** | 2 |")]}
 
 
+async def mix_strings(state: MessagesState) -> dict[str, Any]:
+    """Answer with strings among the content blocks, as LangChain allows."""
+    call = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": f"call-{len(state['messages'])}"}])
+    result = ToolMessage(["found ", {"type": "text", "text": "it"}], tool_call_id=call.tool_calls[0]["id"], name="read")
+    return {"messages": [call, result, AIMessage(["plain ", {"type": "text", "text": "answer"}])]}
+
+
 class Paced(WordByWord):  # type: ignore[misc]
     """Say the words at the rate of a fast model."""
 
@@ -172,3 +179,4 @@ both = pair()
 form = chain(MessagesState, ("ask", ask))
 retry = chain(MessagesState, ("stumble", stumble))
 files = chain(MessagesState, ("describe", describe))
+strings = chain(MessagesState, ("mix", mix_strings))

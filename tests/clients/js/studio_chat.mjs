@@ -151,6 +151,15 @@ browserScenario("files are attached, pasted and dropped, and one that is too lar
   assert.equal(blocks[1].base64, png.toString("base64"));
 });
 
+browserScenario("strings among the content blocks of a message are text", async (page) => {
+  await open(page, "strings");
+  await send(page, "hello");
+  await answered(page, "plain answer");
+  await page.locator("details.tool-card summary").click();
+  await page.locator("details.tool-card").getByText("found").waitFor();
+  await page.getByRole("article", { name: "Assistant" }).getByText("it", { exact: true }).waitFor();
+});
+
 browserScenario("stop ends the run and keeps the part of the answer that had come", async (page) => {
   await open(page, "talk");
   const gate = newGate();
