@@ -19,7 +19,7 @@ export function isChat(schema: object | null | undefined): boolean {
   return "messages" in ((schema as { properties?: object } | null | undefined)?.properties ?? {});
 }
 
-export function messageInput(content: Content, id: string = crypto.randomUUID()): Json {
+export function messageInput(content: Content, id: string = crypto.randomUUID()) {
   return { messages: [{ type: "human", content, id }] };
 }
 
