@@ -1,7 +1,7 @@
 /** The server that serves this page: requests with the caller's token, errors as one class, what several pages read, changes. */
 import { type Assistant, Client, type Metadata, type Run } from "@langchain/langgraph-sdk";
 import { BytesLineDecoder, SSEDecoder } from "@langchain/langgraph-sdk/utils";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { flushSync } from "react-dom";
 
 const TOKEN_KEY = "toolweave-studio-token";
@@ -233,23 +233,31 @@ export function useThread(threadId: string | undefined) {
   });
 }
 
-/** The threads that changed last, with the beginning of their first message as their title. */
+async function readThreads(limit: number, offset: number, metadata: Metadata) {
+  const found = await langgraph().threads.search({
+    limit, offset, metadata, sortBy: "updated_at", sortOrder: "desc",
+    select: ["thread_id", "status", "updated_at", "metadata"],
+    extract: { first: "values.messages[0].content" },
+  });
+  return found.map((thread) => {
+    const graph = textIn(thread.metadata?.["graph_id"]);
+    return { ...thread, graph, title: titleOf(thread.extracted?.["first"], graph) };
+  });
+}
+
+type ThreadPage = Awaited<ReturnType<typeof readThreads>>;
+
+/** The threads that changed last, in pages, with the beginning of their first message as their title. */
 export function useThreads(limit: number, metadata: Metadata = {}) {
-  return useQuery({
+  return useInfiniteQuery({
     queryKey: ["threads", limit, metadata],
-    refetchInterval: 5000,
+    refetchInterval: ({ state }) => 5000 * (state.data?.pages.length ?? 1),
     placeholderData: (before) => before,
-    queryFn: async () => {
-      const found = await langgraph().threads.search({
-        limit, metadata, sortBy: "updated_at", sortOrder: "desc",
-        select: ["thread_id", "status", "updated_at", "metadata"],
-        extract: { first: "values.messages[0].content" },
-      });
-      return found.map((thread) => {
-        const graph = textIn(thread.metadata?.["graph_id"]);
-        return { ...thread, graph, title: titleOf(thread.extracted?.["first"], graph) };
-      });
-    },
+    initialPageParam: 0,
+    queryFn: ({ pageParam }) => readThreads(limit, pageParam, metadata),
+    getNextPageParam: (page: ThreadPage, pages: ThreadPage[]) => (page.length < limit ? undefined : pages.length * limit),
+    // A thread that changes between two requests is on both pages.
+    select: ({ pages }: { pages: ThreadPage[] }) => [...new Map(pages.flat().map((thread) => [thread.thread_id, thread])).values()],
   });
 }
 

@@ -14,8 +14,14 @@ const linear = ["6<5 h1 a1 h2 a2", "5<4 h1 a1 h2", "4!<3 h1 a1", "3<2 h1 a1", "2
 
 test("a message is replaced from the state before its run's input", () => {
   const lineage = lineageOf(linear, "6");
-  expect(forkPoint(lineage, "h2")).toBe("3");
-  expect(forkPoint(lineage, "h1")).toBe("1");
+  expect(forkPoint(lineage, "h2")).toEqual({ checkpoint: "3", missing: [] });
+  expect(forkPoint(lineage, "h1")).toEqual({ checkpoint: "1", missing: [] });
+});
+
+test("a message that came with others in one input is replaced together with those before it", () => {
+  const lineage = lineageOf(["3<2 h1 a1 h2 a2", "2<1 h1 a1 h2", "1!"].map(checkpoint), "3");
+  expect(forkPoint(lineage, "h2")).toEqual({ checkpoint: "1", missing: ["h1", "a1"] });
+  expect(forkPoint(lineageOf(linear.slice(0, 4), "6"), "h1")).toBeUndefined();
 });
 
 test("a conversation without forks has no versions", () => {

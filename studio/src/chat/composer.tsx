@@ -3,7 +3,7 @@ import { useRef, useState } from "react";
 
 import type { Json } from "../client";
 import { Button, SchemaInput } from "../ui";
-import { addressOf, type ContentBlock } from "../ui/content";
+import { addressOf, type Content, type ContentBlock } from "../ui/content";
 import "./chat.css";
 
 interface RunInputProps {
@@ -19,7 +19,7 @@ export function isChat(schema: object | null | undefined): boolean {
   return "messages" in ((schema as { properties?: object } | null | undefined)?.properties ?? {});
 }
 
-export function messageInput(content: Content, id: string = crypto.randomUUID()): Json {
+export function messageInput(content: Content, id: string = crypto.randomUUID()) {
   return { messages: [{ type: "human", content, id }] };
 }
 
@@ -47,8 +47,6 @@ export function RunInput({ schema, isRunning, isBlocked, placeholder, onRun, onS
     </div>
   );
 }
-
-export type Content = string | ContentBlock[];
 
 interface ComposerProps {
   isRunning: boolean;

@@ -1,21 +1,25 @@
 /** One thread with one assistant: its messages, its running and waiting runs, and the field for the next message. */
-import type { Assistant } from "@langchain/langgraph-sdk";
-import { useStream } from "@langchain/react";
+import type { Assistant, StreamMode } from "@langchain/langgraph-sdk";
+import { STREAM_CONTROLLER, useStream } from "@langchain/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import { ChatContext } from "../apps/app";
-import { isActive, type Json, langgraph, readToken, useThread } from "../client";
+import { isActive, isObject, type Json, langgraph, readToken, useChange, useThread } from "../client";
 import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
+import type { Content } from "../ui/content";
 import {
-  forkPoint, lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
+  lineageOf, useCheckpoints, useForeignRuns, usePartials, useTransport, type Versions, versionsOn,
 } from "./use_thread";
-import { type Content, isChat, messageInput, RunInput } from "./composer";
+import { isChat, messageInput, RunInput } from "./composer";
 import { InterruptPanel } from "./interrupts";
 import { type MessageActions, MessageView } from "./message_view";
 import { type ChatMessage, type Fork, joinFork, rowsOf } from "./messages";
 
 const now = () => Date.now();
+
+/** What the stream shows of a run that it did not start. */
+const STREAM_MODES = ["values", "messages", "tasks", "checkpoints"] satisfies StreamMode[];
 
 /** For this long after a run was started here, an answer about the thread's status may be older than the run. */
 const STATUS_LAG_MS = 1500;
@@ -80,7 +84,8 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
       setSent((count) => count + 1);
     },
   });
-  const checkpoints = useCheckpoints(client, saved);
+  const { checkpoints, findFork } = useCheckpoints(client, saved);
+  const action = useChange((act: () => Promise<void>) => act(), []);
   const partials = usePartials(stream);
   const isFresh = info.dataUpdatedAt > startedAt + STATUS_LAG_MS;
   const status = info.data?.status;
@@ -100,7 +105,7 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
     staleTime: Infinity,
   });
   const isOther = viewed !== undefined && fork === undefined;
-  const values = isOther ? (other.data?.values ?? {}) : stream.values;
+  const values = isOther ? (other.data?.values ?? {}) : ((checkpoints[0]?.raw ?? stream.values) as Json);
   const streamed = stream.messages as unknown as ChatMessage[];
   const stored = isOther
     ? ((values["messages"] ?? []) as ChatMessage[])
@@ -112,7 +117,9 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const tip = viewed ?? checkpoints[0]?.id;
   const lineage = useMemo(() => lineageOf(checkpoints, tip), [checkpoints, tip]);
   const versions = useMemo(() => versionsOn(path.split("\n"), lineage, checkpoints), [path, lineage, checkpoints]);
-  const interrupts = isOther || isRunning ? [] : stream.interrupts;
+  const isContinued = checkpoints.some((checkpoint) => checkpoint.parentId === viewed);
+  const asked = isContinued ? [] : (other.data?.tasks ?? []).flatMap((task) => task.interrupts);
+  const interrupts = isRunning ? [] : isOther ? asked : stream.interrupts;
   const waiting = interrupts.map((each, index) => ({ id: each.id ?? String(index), value: each.value }));
   const openCall = isRunning ? "running" : waiting.length > 0 ? "pending" : "no result";
   const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), openCall);
@@ -136,7 +143,17 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const answer = (answers: Json) => {
     setStartedAt(now());
     setSent((count) => count + 1);
-    void stream.respondAll(answers).catch(() => undefined);
+    if (viewed === undefined) void stream.respondAll(answers).catch(() => undefined);
+    else action.mutate(() => resumeBranch(viewed, answers));
+  };
+  /** The protocol answers the newest state only; a run of the older API resumes any checkpoint, and the stream joins it. */
+  const resumeBranch = async (checkpointId: string, resume: Json) => {
+    await client.runs.create(threadId ?? "", assistantId, {
+      checkpointId, command: { resume }, streamMode: STREAM_MODES, streamSubgraphs: true, streamResumable: true,
+    });
+    onView(undefined);
+    await stream[STREAM_CONTROLLER].hydrate();
+    await queries.invalidateQueries({ queryKey: ["thread"] });
   };
   const stop = async () => {
     await stream.stop();
@@ -145,21 +162,22 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
     if (runs.length > 0) await client.runs.cancelMany({ threadId: threadId ?? "", runIds: runs.map((each) => each.run_id) });
   };
 
-  const replace = (message: ChatMessage, content: Content, id: string) => {
-    const checkpoint = forkPoint(lineage, message.id ?? "");
+  const replace = async (message: ChatMessage, content: Content, id: string) => {
     const index = messages.indexOf(message);
-    const base = messages.slice(0, id === message.id ? index + 1 : index);
-    if (checkpoint !== undefined) void run(messageInput(content, id), { checkpoint, base });
+    const { checkpoint, missing } = await findFork(tip, message.id ?? "");
+    const before = messages.slice(0, index);
+    const input = [...before.filter((each) => missing.includes(each.id ?? "")), ...messageInput(content, id).messages];
+    void run({ messages: input }, { checkpoint, base: id === message.id ? messages.slice(0, index + 1) : before });
   };
   const regenerate = (answered: ChatMessage) => {
     const at = rows.findIndex((row) => row.message === answered);
     const human = rows.slice(0, at).findLast((row) => row.message.type === "human")?.message;
-    if (human) replace(human, human.content, human.id ?? "");
+    if (human) action.mutate(() => replace(human, human.content, human.id ?? ""));
   };
   const actions = useRef<MessageActions>(null);
   useEffect(() => {
     actions.current = {
-      edit: (message, content) => replace(message, content, crypto.randomUUID()),
+      edit: (message, content) => action.mutateAsync(() => replace(message, content, crypto.randomUUID())),
       regenerate,
       showVersion: (checkpoint) => onView(checkpoint === checkpoints[0]?.id ? undefined : checkpoint),
     };
@@ -170,8 +188,9 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const problem = isFresh && status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined;
   const failure = isUnsent ? (stream.error ?? new Error("The server has not received the last input."))
     : (info.error ?? (isRunning ? undefined : (stream.error ?? problem)));
-  const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
-  const hasState = !hasMessages && Object.keys(rest).length > 0;
+  const rest = isObject(values)
+    ? Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__"))) : values;
+  const hasState = !hasMessages && JSON.stringify(rest) !== "{}";
   return (
     <>
       <ChatContext value={{ send: (text) => send(messageInput(text)), isBusy: isRunning }}>
@@ -191,7 +210,7 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
             isStreaming={isRunning && index === rows.length - 1 && !row.isPartial} canFork={!isRunning && lineage.length > 0} actions={actions} />
         ))}
         {hasState && <JsonView value={rest} label="State of the thread" />}
-        {isRunning && <p className="muted" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
+        {(isRunning || action.isPending) && <p className="muted" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
         {!isOther && failure !== undefined && (
           <div className="stack">
             <ErrorBox error={failure} />
@@ -200,8 +219,9 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
             )}
           </div>
         )}
+        <ErrorBox error={action.error} />
         {waiting.length > 0 && (
-          <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning} onAnswer={answer} />
+          <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning || action.isPending} onAnswer={answer} />
         )}
       </ScrollArea>
       </ChatContext>

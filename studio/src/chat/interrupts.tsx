@@ -3,6 +3,7 @@ import { useState } from "react";
 
 import { isObject, type Json, textIn } from "../client";
 import { Button, Form, Head, JsonEditor, JsonView, SchemaInput } from "../ui";
+import { Markdown } from "../ui/content";
 
 type Decisions = Record<number, Decision | undefined>;
 
@@ -78,7 +79,7 @@ interface RequestProps {
 const DECIDED = { approve: "approved", edit: "edited", reject: "rejected", respond: "answered" };
 
 function RequestCard({ request, decision, isBusy, onDecide }: RequestProps) {
-  const problem = problemIn(request);
+  const { problem = "", text = "" } = PROBLEM.exec(request.description)?.groups ?? {};
   const isQuestion = request.question !== undefined;
   const asks = request.schema ? `${request.action || "The run"} asks` : "The run waits for an answer";
   const title = isQuestion ? asks : `Approve ${request.action}?`;
@@ -86,6 +87,7 @@ function RequestCard({ request, decision, isBusy, onDecide }: RequestProps) {
     <article className="card interrupt" aria-label={title}>
       <Head title={title} level={2} status={decision ? DECIDED[decision.kind] : "pending"} />
       {problem !== "" && <p className="problem" role="alert">{problem}</p>}
+      {!isQuestion && text !== "" && <Markdown text={text} />}
       {decision && <div className="row end"><Button kind="quiet" onClick={() => onDecide(undefined)}>Change</Button></div>}
       {!decision && (isQuestion
         ? <Question request={request} isBusy={isBusy} onDecide={onDecide} />
@@ -230,7 +232,5 @@ function middlewareAnswer({ kind, value }: Decision, name: string): unknown {
   return value === undefined || value === "" ? { type: kind } : { type: kind, message: value };
 }
 
-/** Our server repeats a request whose answer was invalid, and puts the reason first. */
-function problemIn(request: Request): string {
-  return /^The answer could not be used: (?<problem>[^]*?)\n\n/.exec(request.description)?.groups?.["problem"] ?? "";
-}
+/** Our server repeats a request whose answer was invalid, and puts the reason before the description. */
+const PROBLEM = /^(?:The answer could not be used: (?<problem>[^]*?)\n\n)?(?<text>[^]*)$/;

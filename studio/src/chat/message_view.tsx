@@ -3,13 +3,13 @@ import { memo, useEffect, useState } from "react";
 
 import { App, resultOf } from "../apps/app";
 import { Badge, Button, CopyButton, duration, Form, JsonSection } from "../ui";
-import { blocksOf, Markdown, MediaBlock, ToolResult } from "../ui/content";
+import { blocksOf, type Content, Markdown, MediaBlock, ToolResult } from "../ui/content";
 import type { Versions } from "./use_thread";
-import type { Content } from "./composer";
 import { callsOf, type ChatMessage, factsOf, markdownBlocks, reasoningOf, type Row, textOf, type ToolCall } from "./messages";
 
 export interface MessageActions {
-  edit: (message: ChatMessage, content: Content) => void;
+  /** Resolves when the new run starts. */
+  edit: (message: ChatMessage, content: Content) => Promise<void>;
   regenerate: (message: ChatMessage) => void;
   showVersion: (tip: string) => void;
 }
@@ -42,9 +42,9 @@ function HumanMessage({ message, versions, canFork, actions }: MessageViewProps)
   const text = textOf(message.content);
   if (isEditing && canFork) {
     const resend = (edited: string) => {
-      setEditing(false);
-      const files = typeof message.content === "string" ? [] : message.content.filter((block) => block.type !== "text");
-      actions.current?.edit(message, files.length === 0 ? edited : [{ type: "text", text: edited }, ...files]);
+      const files = blocksOf(message.content).filter((block) => block.type !== "text");
+      const content = files.length === 0 ? edited : [{ type: "text", text: edited }, ...files];
+      actions.current?.edit(message, content).then(() => setEditing(false), () => undefined);
     };
     return <EditForm text={text} onCancel={() => setEditing(false)} onSave={resend} />;
   }

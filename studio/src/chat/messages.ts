@@ -1,5 +1,5 @@
 /** Messages as the page reads them: both the objects of `useStream` and the JSON of a checkpoint have these fields. */
-import { blocksOf, type ContentBlock } from "../ui/content";
+import { blocksOf, type Content } from "../ui/content";
 import type { CallState } from "./message_view";
 
 export interface ToolCall {
@@ -20,7 +20,7 @@ interface CallFacts {
 export interface ChatMessage {
   id?: string;
   type: string;
-  content: string | ContentBlock[];
+  content: Content;
   name?: string;
   tool_calls?: ToolCall[];
   invalid_tool_calls?: ToolCall[];
@@ -31,12 +31,8 @@ export interface ChatMessage {
   response_metadata?: Record<string, unknown>;
 }
 
-export function textOf(content: unknown): string {
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) return "";
-  return (content as (ContentBlock | string)[])
-    .map((block) => (typeof block === "string" ? block : block.type === "text" ? (block.text ?? "") : ""))
-    .join("");
+export function textOf(content: Content): string {
+  return blocksOf(content).map((block) => (block.type === "text" ? (block.text ?? "") : "")).join("");
 }
 
 /** What the model thought before it answered, in the forms of LangChain, Anthropic and DeepSeek. */

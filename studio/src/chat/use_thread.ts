@@ -4,7 +4,7 @@ import { STREAM_CONTROLLER, type UseStreamReturn } from "@langchain/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 
-import type { ThreadInfo } from "../client";
+import { isObject, type ThreadInfo } from "../client";
 import { callsOf, type ChatMessage, isAi, isAnswered, type Partial, textOf } from "./messages";
 
 type Stream = UseStreamReturn;
@@ -12,10 +12,14 @@ type Stream = UseStreamReturn;
 const PAGE = 50;
 const MAX_CHECKPOINTS = 500;
 
-/** The checkpoints of a thread, newest first; only new ones are loaded again. */
-export function useCheckpoints(client: Client, threadId: string | undefined): Checkpoint[] {
+/** The checkpoints of a thread, newest first; only new ones are loaded again. `findFork` is `forkPoint`, but loads older ones. */
+export function useCheckpoints(client: Client, threadId: string | undefined) {
   const queries = useQueryClient();
   const queryKey = ["checkpoints", threadId];
+  const readBefore = async (before: string | undefined) => {
+    const options = before === undefined ? {} : { before: { configurable: { checkpoint_id: before } } };
+    return (await client.threads.getHistory(threadId ?? "", { limit: PAGE, ...options })).map(readCheckpoint);
+  };
   const query = useQuery({
     queryKey,
     enabled: threadId !== undefined,
@@ -24,16 +28,25 @@ export function useCheckpoints(client: Client, threadId: string | undefined): Ch
       const knownIds = new Set(known.map((checkpoint) => checkpoint.id));
       const fresh: Checkpoint[] = [];
       while (fresh.length < MAX_CHECKPOINTS) {
-        const before = fresh.at(-1)?.id;
-        const options = before === undefined ? {} : { before: { configurable: { checkpoint_id: before } } };
-        const page = (await client.threads.getHistory(threadId ?? "", { limit: PAGE, ...options })).map(readCheckpoint);
+        const page = await readBefore(fresh.at(-1)?.id);
         fresh.push(...page.filter((checkpoint) => !knownIds.has(checkpoint.id)));
         if (page.length < PAGE || page.some((checkpoint) => knownIds.has(checkpoint.id))) break;
       }
       return [...fresh, ...known];
     },
   });
-  return query.data ?? NONE;
+  const checkpoints = query.data ?? NONE;
+  const findFork = async (tip: string | undefined, messageId: string): Promise<ForkPoint> => {
+    for (let known = checkpoints; ;) {
+      const found = forkPoint(lineageOf(known, tip), messageId);
+      if (found) return found;
+      const older = await readBefore(known.at(-1)?.id);
+      if (older.length === 0) throw new Error("The thread has no checkpoint from before this message.");
+      known = [...known, ...older];
+      queries.setQueryData(queryKey, known);
+    }
+  };
+  return { checkpoints, findFork };
 }
 
 const NONE: Checkpoint[] = [];
@@ -108,6 +121,14 @@ export interface Checkpoint {
   parentId: string | undefined;
   isInput: boolean;
   messageIds: string[];
+  /** The values of a graph whose state is no object: the stream leaves them out. */
+  raw?: unknown;
+}
+
+/** The checkpoint from which a run has to start to replace a message, and the messages before it that came with it. */
+interface ForkPoint {
+  checkpoint: string;
+  missing: string[];
 }
 
 /** The versions of one message: the newest checkpoint of each, oldest version first, and which one is shown. */
@@ -117,12 +138,13 @@ export interface Versions {
 }
 
 function readCheckpoint(state: ThreadState): Checkpoint {
-  const { messages } = state.values as { messages?: ChatMessage[] };
+  const messages = (state.values as { messages?: ChatMessage[] } | null)?.messages;
   return {
     id: state.checkpoint.checkpoint_id ?? "",
     parentId: state.parent_checkpoint?.checkpoint_id ?? undefined,
     isInput: state.metadata?.source === "input",
     messageIds: Array.isArray(messages) ? messages.map((message) => message.id ?? "") : [],
+    ...(isObject(state.values) ? {} : { raw: state.values }),
   };
 }
 
@@ -134,11 +156,15 @@ export function lineageOf(checkpoints: Checkpoint[], tip: string | undefined): C
   return lineage;
 }
 
-/** The checkpoint from which a run has to start to replace this message; undefined if it is not loaded. */
-export function forkPoint(lineage: Checkpoint[], messageId: string): string | undefined {
-  const before = lineage.find((checkpoint) => !checkpoint.messageIds.includes(messageId));
+/** Where a message is replaced; undefined if that is not loaded. */
+export function forkPoint(lineage: Checkpoint[], messageId: string): ForkPoint | undefined {
+  const index = lineage.findIndex((checkpoint) => !checkpoint.messageIds.includes(messageId));
+  const before = lineage[index];
+  if (!before) return undefined;
+  const after = lineage[index - 1]?.messageIds ?? [];
+  const missing = after.slice(0, Math.max(0, after.indexOf(messageId))).filter((id) => !before.messageIds.includes(id));
   // The checkpoint of a run's input already has the old message waiting: its parent has not.
-  return before?.isInput ? (before.parentId ?? before.id) : before?.id;
+  return { checkpoint: (before.isInput ? before.parentId : undefined) ?? before.id, missing };
 }
 
 /** The versions of each message on the shown path that has more than one. */

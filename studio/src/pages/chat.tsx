@@ -6,7 +6,7 @@ import { Conversation } from "../chat/conversation";
 import { assistantOptions, langgraph, useAssistants, useSchemas, useThread, useThreads } from "../client";
 import { Ago, Button, DeleteButton, Empty, ErrorBox, Head, Loaded, Loading, NavList, Select, usePath } from "../ui";
 
-const MAX_THREADS = 200;
+const THREADS = 200;
 
 export default function ChatPage() {
   const [threadId] = usePath();
@@ -17,7 +17,7 @@ export default function ChatPage() {
   // A link from the chat itself names the assistant; other links say the thread only.
   const asked = named === null ? threadId : undefined;
   const thread = useThread(asked);
-  const threads = useThreads(MAX_THREADS);
+  const threads = useThreads(THREADS);
   const assistants = useAssistants();
   const wanted = named ?? thread.data?.assistantId;
   const all = assistants.data ?? [];
@@ -39,7 +39,7 @@ export default function ChatPage() {
         </Link>
         <Loaded query={threads} what="threads">
           {(found) => (
-            <NavList label="Threads" search="Search threads" limit={MAX_THREADS} onOpen={() => setListOpen(false)}
+            <NavList label="Threads" search="Search threads" query={threads} onOpen={() => setListOpen(false)}
               empty="Threads appear here once you have sent a message." items={found.map(({ thread_id: id, title, status, ...rest }) => ({
                 href: `/chat/${id}`, title, hint: <Ago time={rest.updated_at} />, isOpen: id === threadId,
                 ...(status === "idle" ? {} : { status }),

@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { isObject, type Json, langgraph, startRun, type ThreadInfo, useChange, useThread, useThreads } from "../client";
+import { isObject, langgraph, startRun, type ThreadInfo, useChange, useThread, useThreads } from "../client";
 import "./history.css";
 import {
   Ago, Badge, Button, CheckBox, DialogButton, Empty, ErrorBox, Form, Head, JsonEditor, JsonSection, JsonView, Loaded,
@@ -21,20 +21,18 @@ export default function HistoryPage() {
 }
 
 function ThreadPicker() {
-  const [limit, setLimit] = useState(THREADS);
-  const threads = useThreads(limit);
+  const threads = useThreads(THREADS);
   return (
     <div className="page">
       <Head title="History" />
       <Loaded query={threads} what="threads">
         {(found) => (
-          <NavList search="Search threads" empty="No threads yet: start one in the chat or on a graph." items={found.map((thread) => ({
+          <NavList search="Search threads" query={threads} empty="No threads yet: start one in the chat or on a graph." items={found.map((thread) => ({
             href: `/history/${thread.thread_id}`, title: thread.title, status: thread.status, words: thread.thread_id,
             hint: <><code>{thread.thread_id}</code> {thread.graph}, <Ago time={thread.updated_at} /></>,
           }))} />
         )}
       </Loaded>
-      {threads.data?.length === limit && <div><Button onClick={() => setLimit(limit + THREADS)}>Show older threads</Button></div>}
     </div>
   );
 }
@@ -169,14 +167,16 @@ function EditState({ threadId, assistantId, state, onDone }: ActionProps) {
     queryFn: () => langgraph().assistants.getGraph(assistantId ?? ""),
   });
   const nodes = (drawing.data?.nodes ?? []).map((node) => String(node.id)).filter((id) => !id.startsWith("__"));
-  const changed = Object.entries(isObject(values) ? values : {})
-    .filter(([key, value]) => JSON.stringify(value) !== JSON.stringify((state.values as Json)[key]));
+  const differs = (value: unknown, from: unknown) => JSON.stringify(value) !== JSON.stringify(from);
+  const before: unknown = state.values;
+  const changed = isObject(values) && isObject(before)
+    ? Object.fromEntries(Object.entries(values).filter(([key, value]) => differs(value, before[key]))) : values;
   const save = useChange(() => langgraph().threads.updateState(threadId, {
-    values: Object.fromEntries(changed), checkpoint: { ...state.checkpoint, checkpoint_id: idOf(state) },
+    values: changed, checkpoint: { ...state.checkpoint, checkpoint_id: idOf(state) },
     ...(asNode === "" ? {} : { asNode }),
   }), ["thread"], ({ configurable }) => onDone((configurable as { checkpoint_id?: string } | undefined)?.checkpoint_id));
   return (
-    <Form submit="Save as new checkpoint" isDisabled={save.isPending || changed.length === 0} error={save.error} onSubmit={save.mutate}>
+    <Form submit="Save as new checkpoint" isDisabled={save.isPending || values === undefined || !differs(values, before)} error={save.error} onSubmit={save.mutate}>
       <JsonEditor label="Values" value={values} onChange={setValues} rows={14} />
       <p className="hint">Only keys that you change are sent. They pass the graph’s reducers: a message with a known
         id replaces that message, and lists that a graph appends to grow.</p>

@@ -2,7 +2,7 @@
 import ReactMarkdown from "react-markdown";
 import remarkGfm from "remark-gfm";
 
-import { parseJson } from "../client";
+import { isObject, parseJson, textIn } from "../client";
 import { JsonView } from "./json";
 
 export interface ContentBlock {
@@ -11,8 +11,11 @@ export interface ContentBlock {
   [key: string]: unknown;
 }
 
-export function blocksOf(content: string | ContentBlock[]): ContentBlock[] {
-  return typeof content === "string" ? [{ type: "text", text: content }] : content;
+export type Content = string | (ContentBlock | string)[];
+
+/** LangChain allows strings among the blocks of a message, and a block may lack its type. */
+export function blocksOf(content: Content): ContentBlock[] {
+  return [content].flat().map((block) => (isObject(block) ? { ...block, type: textIn(block.type) || "data" } : { type: "text", text: block }));
 }
 
 /** The data of a block as an address that the page may load, or its address elsewhere. */
@@ -57,7 +60,7 @@ export function MediaBlock({ block }: { block: ContentBlock }) {
 }
 
 /** What a tool returned. Servers repeat structured content as text, for clients that cannot read it. */
-export function ToolResult({ content, structured }: { content: string | ContentBlock[]; structured?: unknown }) {
+export function ToolResult({ content, structured }: { content: Content; structured?: unknown }) {
   const blocks = blocksOf(content).map((block) => {
     const text = block.text ?? (block["resource"] as { text?: string } | undefined)?.text;
     return { block, text, json: text === undefined ? undefined : parseJson(text) };

@@ -1,7 +1,8 @@
 /** How pages are laid out: heads, a list beside the chosen item, facts, tables, times. */
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 
+import { Button } from "./buttons";
 import { SearchField } from "./form";
 import { Badge } from "./states";
 
@@ -89,18 +90,26 @@ interface NavListProps {
   empty?: string;
   /** At this length there are probably more. */
   limit?: number;
+  /** The query of the items, if its next page has more. */
+  query?: { hasNextPage: boolean; isFetching: boolean; isError: boolean; fetchNextPage: () => Promise<unknown> };
   onOpen?: () => void;
 }
 
 /** Links to the items of a page. */
-export function NavList({ label, items, search, empty, limit = Infinity, onOpen }: NavListProps) {
+export function NavList({ label, items, search, empty, limit = Infinity, query, onOpen }: NavListProps) {
   const [text, setText] = useState("");
   const isFound = ({ title, words = "" }: NavItem) => `${title} ${words}`.toLowerCase().includes(text.trim().toLowerCase());
   const found = items.filter(isFound);
+  const isSearching = query?.hasNextPage === true && found.length === 0 && !query.isError;
+  useEffect(() => {
+    if (isSearching && !query.isFetching) void query.fetchNextPage();
+  }, [isSearching, query]);
   return (
     <>
       {search !== undefined && <SearchField label={search} value={text} onChange={setText} />}
-      {found.length === 0 && <p className="muted" role="status">{items.length === 0 ? empty : `Nothing contains “${text}”.`}</p>}
+      {found.length === 0 && <p className="muted" role="status">
+        {isSearching ? `Searching; nothing among ${items.length} contains “${text}”.` : items.length === 0 ? empty : `Nothing contains “${text}”.`}
+      </p>}
       <ul className="list nav-list" aria-label={label}>
         {found.map(({ href, title, hint, status, isOpen = false, action }) => (
           <li key={href}>
@@ -115,6 +124,11 @@ export function NavList({ label, items, search, empty, limit = Infinity, onOpen 
         ))}
       </ul>
       {items.length >= limit && <p className="hint">Only the first {limit} are listed.</p>}
+      {query?.hasNextPage && (
+        <p className="row between hint">
+          The newest {items.length} are listed and searched. <Button disabled={query.isFetching} onClick={() => void query.fetchNextPage()}>Show more</Button>
+        </p>
+      )}
     </>
   );
 }

@@ -135,6 +135,24 @@ async def describe(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"I got {', '.join(kinds)}\n\n| a | b |\n|---|---|\n| **1** | 2 |")]}
 
 
+async def mix_strings(state: MessagesState) -> dict[str, Any]:
+    """Answer with strings among the content blocks, as LangChain allows."""
+    call = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": f"call-{len(state['messages'])}"}])
+    result = ToolMessage(["found ", {"type": "text", "text": "it"}], tool_call_id=call.tool_calls[0]["id"], name="read")
+    return {"messages": [call, result, AIMessage(["plain ", {"type": "text", "text": "answer"}])]}
+
+
+async def supervise(state: MessagesState) -> dict[str, Any]:
+    """Wait in the form of LangChain's middleware."""
+    request = {"name": "send", "args": {"to": "Ann"}, "description": "Send it **now**"}
+    answer = interrupt({"action_requests": [request], "review_configs": []})
+    return {"messages": [AIMessage(f"decided: {answer['decisions'][0]['type']}")]}
+
+
+async def increase(number: int | None) -> int:
+    return (number or 0) + 1
+
+
 class Paced(WordByWord):  # type: ignore[misc]
     """Say the words at the rate of a fast model."""
 
@@ -172,3 +190,6 @@ both = pair()
 form = chain(MessagesState, ("ask", ask))
 retry = chain(MessagesState, ("stumble", stumble))
 files = chain(MessagesState, ("describe", describe))
+middleware = chain(MessagesState, ("supervise", supervise))
+number = chain(int, ("increase", increase))
+strings = chain(MessagesState, ("mix", mix_strings))

@@ -12,7 +12,7 @@ from langgraph.prebuilt import ToolNode
 
 from tests.fixtures.gated_app import Graph, chain
 
-__all__ = ["approve", "broken", "count", "nested", "talk"]
+__all__ = ["approve", "broken", "count", "nested", "talk", "words"]
 
 
 @tool
@@ -39,6 +39,10 @@ async def check(state: MessagesState) -> dict[str, Any]:
     return {"messages": []}
 
 
+async def repeat(words: list[str]) -> list[str]:
+    return [*words, words[-1]]
+
+
 def decide(state: MessagesState) -> Literal["again", "good"]:
     drafts = [each for each in state["messages"] if each.text.startswith("draft:")]
     return "again" if len(drafts) < 2 and "twice" in drafts[-1].text else "good"
@@ -62,3 +66,4 @@ def nesting() -> Graph:
 
 
 nested = nesting()
+words = chain(list, ("repeat", repeat))

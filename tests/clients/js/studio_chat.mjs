@@ -190,6 +190,15 @@ browserScenario("files are attached, pasted and dropped, and one that is too lar
   assert.equal(blocks[1].base64, png.toString("base64"));
 });
 
+browserScenario("strings among the content blocks of a message are text", async (page) => {
+  await open(page, "strings");
+  await send(page, "hello");
+  await answered(page, "plain answer");
+  await page.locator("details.tool-card summary").click();
+  await page.locator("details.tool-card").getByText("found").waitFor();
+  await page.getByRole("article", { name: "Assistant" }).getByText("it", { exact: true }).waitFor();
+});
+
 browserScenario("stop ends the run and keeps the part of the answer that had come", async (page) => {
   await open(page, "talk");
   const gate = newGate();
@@ -235,6 +244,34 @@ browserScenario("an edited message and a regenerated answer are branches to swit
   await answered(page, "you said: third");
   const { values } = await client.threads.getState(threadOf(page));
   assert.deepEqual(values.messages.filter((each) => each.type === "human").map((each) => each.content), ["first", "second", "third"]);
+});
+
+async function edit(page, text, changed) {
+  const message = page.getByRole("article", { name: "You" }).filter({ hasText: text });
+  await message.getByRole("button", { name: "Edit" }).click();
+  await page.getByLabel("Edit your message").fill(changed);
+  await page.getByRole("button", { name: "Send again" }).click();
+  await answered(page, `you said: ${changed}`);
+  const { values } = await client.threads.getState(threadOf(page));
+  return values.messages.slice(0, -1).map((each) => each.content);
+}
+
+browserScenario("an edited message keeps those that were sent before it in one input", async (page) => {
+  const { thread_id: threadId } = await client.threads.create();
+  const messages = [["human", "context"], ["ai", "noted"], ["human", "question"]].map(([type, content]) => ({ type, content }));
+  await client.runs.wait(threadId, "talk", { input: { messages } });
+  await page.goto(`${STUDIO}/chat/${threadId}`);
+  assert.deepEqual(await edit(page, "question", "other"), ["context", "noted", "other"]);
+  assert.equal(await page.getByRole("article", { name: "You" }).count(), 2);
+});
+
+browserScenario("a message of long ago is edited in a thread of hundreds of checkpoints", async (page) => {
+  const { thread_id: threadId } = await client.threads.create();
+  await client.runs.wait(threadId, "talk", { input: human("early") });
+  await client.runs.wait(threadId, "talk", { input: human("late") });
+  for (let count = 0; count < 510; count += 1) await client.threads.updateState(threadId, { values: { messages: [] } });
+  await page.goto(`${STUDIO}/chat/${threadId}`);
+  assert.deepEqual(await edit(page, "early", "changed"), ["changed"]);
 });
 
 browserScenario("a run goes on after a reload and is joined by another tab", async (page, context) => {
@@ -316,6 +353,9 @@ browserScenario("threads are searched and deleted", async (page) => {
   const mark = crypto.randomUUID();
   const { thread_id: threadId } = await client.threads.create();
   await client.runs.wait(threadId, "talk", { input: human(`old ${mark}`) });
+  // The page has listed only the newest 200 so far.
+  const newer = [];
+  while (newer.length <= 200) newer.push(await client.threads.create());
   await open(page, "talk");
   const list = page.getByRole("list", { name: "Threads" });
   await page.getByLabel("Search threads").fill(mark);
@@ -325,6 +365,7 @@ browserScenario("threads are searched and deleted", async (page) => {
   await checkAccessibility(page);
   await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
   await page.getByText("Nothing contains").waitFor();
+  for (const each of newer) await client.threads.delete(each.thread_id);
   assert.equal(threadOf(page), "chat");
   assert.equal((await fetch(`${url}/threads/${threadId}`)).status, 404);
 });
@@ -349,6 +390,17 @@ browserScenario("a graph without messages has a form for its input and shows its
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByLabel("State of the thread").getByText('"n": 4').waitFor();
   await checkAccessibility(page);
+});
+
+browserScenario("a state that is a number is shown", async (page) => {
+  await page.goto(`${STUDIO}/chat?assistant=number`);
+  const input = page.getByRole("region", { name: "Input" });
+  await page.getByRole("button", { name: "As JSON" }).or(page.getByRole("button", { name: "Run", exact: true })).first().waitFor();
+  await input.getByRole("textbox").or(input.getByRole("spinbutton")).first().fill("41");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByLabel("State of the thread").getByText("42", { exact: true }).waitFor();
+  await page.reload();
+  await page.getByLabel("State of the thread").getByText("42", { exact: true }).waitFor();
 });
 
 browserScenario("a thread that does not exist says so", async (page) => {

@@ -59,6 +59,19 @@ browserScenario("an edited state is a branch, and a run from there goes on with 
   await page.getByRole("region", { name: "Waterfall" }).getByText("double").waitFor();
 });
 
+browserScenario("a state that is a list is edited as a whole", async (page) => {
+  const { thread_id: thread } = await sdk.threads.create();
+  await sdk.runs.wait(thread, "words", { input: ["one"] });
+  await page.goto(`${STUDIO}/history/${thread}`);
+  await page.getByRole("button", { name: "Edit state" }).click();
+  const save = page.getByRole("button", { name: "Save as new checkpoint" });
+  assert.ok(await save.isDisabled());
+  await page.getByRole("dialog").getByRole("textbox", { name: "Values" }).fill('["two"]');
+  await save.click();
+  await page.getByRole("heading", { name: "(update)" }).waitFor();
+  assert.deepEqual((await sdk.threads.getState(thread)).values, ["two"]);
+});
+
 browserScenario("a run with new input starts at a chosen checkpoint", async (page) => {
   const thread = await countedThread(1, 10);
   await page.goto(`${STUDIO}/history/${thread}`);

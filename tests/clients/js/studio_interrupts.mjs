@@ -108,6 +108,33 @@ browserScenario("any other interrupt is answered with JSON, also one from before
   await answered(page, "you said: decided: yes");
 });
 
+browserScenario("an approval shows the description that its request has", async (page) => {
+  await ask(page, "middleware", "hello");
+  await page.getByRole("article", { name: "Approve send?" }).locator("strong").getByText("now", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await answered(page, "decided: approve");
+});
+
+browserScenario("an earlier branch that waits is answered", async (page) => {
+  await ask(page, "approve", "first");
+  await page.getByRole("button", { name: "Edit" }).click();
+  await page.getByLabel("Edit your message").fill("second");
+  await page.getByRole("button", { name: "Send again" }).click();
+  await page.getByText("2 / 2").waitFor();
+  await page.getByRole("button", { name: "Previous version" }).click();
+  await page.getByRole("article", { name: "You" }).getByText("first").waitFor();
+  await page.getByRole("region", { name: "Waiting for you" }).getByText('"first"').waitFor();
+  await checkAccessibility(page);
+  await page.getByLabel("Answer as JSON").fill('"yes"');
+  await page.getByRole("button", { name: "Resume" }).click();
+  await answered(page, "you said: decided: yes");
+  const { values, next } = await client.threads.getState(new URL(page.url()).pathname.split("/").at(-1));
+  assert.deepEqual([values.messages[0].content, next], ["first", []]);
+  await page.getByRole("button", { name: "Next version" }).click();
+  await page.getByRole("article", { name: "You" }).getByText("second").waitFor();
+  await page.getByRole("region", { name: "Waiting for you" }).waitFor();
+});
+
 browserScenario("interrupts of several nodes are answered one by one and sent together", async (page) => {
   await ask(page, "both", "hello");
   for (const name of ["left", "right"]) {
