@@ -1,6 +1,6 @@
 /** The frame of all pages: navigation, theme, token entry, and one error boundary around the page. */
 import { QueryClient, QueryClientProvider, useQueryClient } from "@tanstack/react-query";
-import { lazy, StrictMode, Suspense, useLayoutEffect, useState } from "react";
+import { lazy, StrictMode, Suspense, useEffect, useLayoutEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { Link, Redirect, Route, Router, Switch, useLocation } from "wouter";
 
@@ -24,6 +24,12 @@ const PAGES = [
 
 export function App() {
   const [location] = useLocation();
+  const label = PAGES.find((page) => location.startsWith(page.path))?.label;
+  useEffect(() => {
+    document.title = `${label === undefined ? "" : `${label} · `}Toolweave Studio`;
+    // On narrow screens the links scroll sideways.
+    document.querySelector(".sidebar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [label]);
   return (
     <div className="frame">
       <a className="skip-link" href="#page" onClick={(event) => { event.preventDefault(); document.getElementById("page")?.focus(); }}>

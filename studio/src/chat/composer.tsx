@@ -11,6 +11,8 @@ interface RunInputProps {
   isRunning: boolean;
   isBlocked: boolean;
   placeholder: string;
+  /** The field for a message gets the focus when it appears. */
+  isFocused?: boolean;
   onRun: (input: Json) => void;
   onStop: () => void;
 }
@@ -23,12 +25,12 @@ export function messageInput(content: Content, id: string = crypto.randomUUID())
   return { messages: [{ type: "human", content, id }] };
 }
 
-export function RunInput({ schema, isRunning, isBlocked, placeholder, onRun, onStop }: RunInputProps) {
+export function RunInput({ schema, isRunning, isBlocked, placeholder, isFocused = false, onRun, onStop }: RunInputProps) {
   const [isJson, setJson] = useState(false);
   const hasMessages = isChat(schema);
   if (hasMessages && !isJson) {
     return (
-      <Composer isRunning={isRunning} isBlocked={isBlocked} placeholder={placeholder} onStop={onStop}
+      <Composer isRunning={isRunning} isBlocked={isBlocked} placeholder={placeholder} isFocused={isFocused} onStop={onStop}
         onSend={(content) => onRun(messageInput(content))}>
         <Button kind="quiet" onClick={() => setJson(true)}>As JSON</Button>
       </Composer>
@@ -52,13 +54,14 @@ interface ComposerProps {
   isRunning: boolean;
   isBlocked: boolean;
   placeholder: string;
+  isFocused: boolean;
   onSend: (content: Content) => void;
   onStop: () => void;
   /** More buttons. */
   children?: React.ReactNode;
 }
 
-function Composer({ isRunning, isBlocked, placeholder, onSend, onStop, children }: ComposerProps) {
+function Composer({ isRunning, isBlocked, placeholder, isFocused, onSend, onStop, children }: ComposerProps) {
   const [text, setText] = useState("");
   const [attachments, setAttachments] = useState<Attachment[]>([]);
   const [problem, setProblem] = useState("");
@@ -102,7 +105,7 @@ function Composer({ isRunning, isBlocked, placeholder, onSend, onStop, children 
         </ul>
       )}
       <p className="problem" role="status">{problem}</p>
-      <textarea aria-label="Your message" rows={1} placeholder={placeholder} value={text}
+      <textarea aria-label="Your message" autoFocus={isFocused} rows={1} placeholder={placeholder} value={text}
         onChange={(event) => setText(event.target.value)}
         onPaste={(event) => {
           if (event.clipboardData.files.length === 0) return;

@@ -231,8 +231,8 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
             This is an earlier branch. A message continues it. <Button kind="quiet" onClick={() => onView(undefined)}>Show the newest</Button>
           </p>
         )}
-        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stop().catch(() => undefined)}
-          isBlocked={stream.isThreadLoading && rows.length === 0}
+        <RunInput key={assistantId} isFocused schema={inputSchema} isRunning={isRunning} onRun={send}
+          onStop={() => void stop().catch(() => undefined)} isBlocked={stream.isThreadLoading && rows.length === 0}
           placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${name}`} />
       </footer>
     </>

@@ -202,13 +202,18 @@ function GraphCanvas({ drawing, runs, selected, onSelect }: CanvasProps) {
       <StateContext value={{ runs, selected }}>
         <ReactFlow {...placed} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} minZoom={0.15} maxZoom={1.25}
           onInit={(ready) => { setFlow(ready); void ready.fitBounds(bounds); }} nodesDraggable={false} nodesConnectable={false}
-          nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} zoomOnScroll={false} panOnScroll={false}
+          nodesFocusable={false} edgesFocusable={false} elementsSelectable={false} ariaLabelConfig={NO_KEYS} zoomOnScroll={false} panOnScroll={false}
           onNodeClick={(_, { id, data: { kind } }) => (kind === "node" || kind === "group") && onSelect(id)} preventScrolling={false}
           proOptions={{ hideAttribution: true }} aria-label="Drawing of the graph" />
       </StateContext>
     </div>
   );
 }
+
+/** The descriptions of React Flow say that keys select and remove nodes, which is not so here. */
+const NO_KEYS = {
+  "node.a11yDescription.default": "", "node.a11yDescription.keyboardDisabled": "", "edge.a11yDescription.default": "",
+};
 
 /** The list beside the drawing is the way in for the keyboard. */
 function BoxView({ id, data: { label, kind } }: NodeProps<BoxNode>) {

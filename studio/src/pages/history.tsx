@@ -51,14 +51,26 @@ function useHistory(threadId: string, changedAt: string | undefined) {
   });
 }
 
+/** Checkpoints that a link names and that are older than those that are shown. */
+function useLinked(threadId: string, ids: (string | null)[], shown: ThreadState[] | undefined) {
+  const missing = ids.filter((id) => id !== null && id !== "" && !shown?.some((state) => idOf(state) === id)) as string[];
+  return useQuery({
+    queryKey: ["checkpoint", threadId, missing],
+    enabled: shown !== undefined && missing.length > 0,
+    queryFn: () => Promise.all(missing.map((id) => langgraph().threads.getState<Json>(threadId, id))),
+  });
+}
+
 function ThreadHistory({ threadId }: { threadId: string }) {
   const [search, setSearch] = useSearchParams();
   const thread = useThread(threadId);
   const history = useHistory(threadId, thread.data && `${thread.data.updated_at} ${thread.data.status}`);
   const states = history.data?.pages.flat() ?? [];
   const wanted = search.get("checkpoint");
-  const state = states.find((each) => idOf(each) === wanted) ?? (wanted === null ? states[0] : undefined);
-  const error = thread.error ?? history.error;
+  const linked = useLinked(threadId, [wanted, search.get("with")], history.data && states);
+  const known = [...states, ...(linked.data ?? [])];
+  const state = known.find((each) => idOf(each) === wanted) ?? (wanted === null ? states[0] : undefined);
+  const error = thread.error ?? history.error ?? linked.error;
   const show = (checkpoint: string | undefined, other?: string) =>
     setSearch({ ...(checkpoint ? { checkpoint } : {}), ...(other ? { with: other } : {}) });
   return (
@@ -77,12 +89,13 @@ function ThreadHistory({ threadId }: { threadId: string }) {
     }>
       <ErrorBox error={error} onRetry={() => void thread.refetch()} />
       {state && thread.data && (
-        <Checkpoint key={idOf(state)} thread={thread.data} state={state} states={states} comparedId={search.get("with")} onShow={show} />
+        <Checkpoint key={idOf(state)} thread={thread.data} state={state} states={known} comparedId={search.get("with")} onShow={show} />
       )}
-      {!state && error === null && history.isPending && <Loading what="the history" />}
-      {!state && history.isSuccess && (states.length === 0
-        ? <Empty title="No checkpoints yet"><p>This thread has not run.</p></Empty>
-        : <Empty title="This checkpoint is not among those shown"><Button onClick={() => show(undefined)}>Show the newest</Button></Empty>)}
+      {!state && error === null && (history.isPending || linked.isLoading) && <Loading what="the history" />}
+      {linked.isError && <div><Button onClick={() => show(undefined)}>Show the newest</Button></div>}
+      {wanted === null && history.isSuccess && states.length === 0 && (
+        <Empty title="No checkpoints yet"><p>This thread has not run.</p></Empty>
+      )}
     </SplitPage>
   );
 }
@@ -178,7 +191,7 @@ function EditState({ threadId, assistantId, state, onDone }: ActionProps) {
   return (
     <Form submit="Save as new checkpoint" isDisabled={save.isPending || values === undefined || !differs(values, before)} error={save.error} onSubmit={save.mutate}>
       <JsonEditor label="Values" value={values} onChange={setValues} rows={14} />
-      <p className="hint">Only keys that you change are sent. They pass the graph’s reducers: a message with a known
+      <p className="hint">Only keys that you change are sent; a key that you remove stays as it is. They pass the graph’s reducers: a message with a known
         id replaces that message, and lists that a graph appends to grow.</p>
       <Select label="As node" value={asNode} onChange={setAsNode}
         options={[["", "The node that wrote last"], ...nodes.map((id) => [id, id] as const)]} />

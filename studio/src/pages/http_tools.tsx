@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 
 import { request, useChange } from "../client";
-import { Badge, DeleteButton, Head, JsonSection, Loaded, NavList, path, SchemaInput, SplitPage, usePath } from "../ui";
+import { Badge, DeleteButton, Empty, Head, JsonSection, Loaded, NavList, path, SchemaInput, SplitPage, usePath } from "../ui";
 import { Markdown } from "../ui/content";
 
 const MAX_TOOLS = 1000;
@@ -39,6 +39,7 @@ export default function HttpToolsPage() {
             {kind === "new" && <ToolEditor />}
             {kind === "import" && <ImportForm />}
             {kind === "tool" && <StoredTool key={id} id={id} />}
+            {kind !== "tool" && !ACTIONS.some(([name]) => name === kind) && <Empty title={`There is no page “${kind}”`} />}
           </>
         )}
       </Loaded>

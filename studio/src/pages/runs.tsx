@@ -30,6 +30,7 @@ const STATUSES = ["pending", "running", "success", "error", "interrupted", "time
 const PAGE = 25;
 const REFRESH_MS = 2000;
 const RUNS_PER_THREAD = 20;
+const MAX_ACTIVE = 1000;
 
 function RunList() {
   const [search, setSearch] = useSearchParams();
@@ -54,10 +55,12 @@ function RunList() {
               {queue.length > 0 && <RunTable title="Queue" runs={queue} isQueue />}
               {ended.length > 0 && <RunTable title="Ended runs" runs={ended} />}
               {shown.length === 0 && (
-                <Empty title={status === "" ? "No runs yet" : `No runs with status “${status}”`}>
+                <Empty title={status === "" ? "No runs here" : `No runs here with status “${status}”`}>
                   <p>Start one in the <Link href="/chat">chat</Link> or on a <Link href="/graphs">graph</Link>.</p>
                 </Empty>
               )}
+              <p className="hint">These are the waiting and running runs, and the last {RUNS_PER_THREAD} of each of the
+                {" "}{hasMore ? `${limit} threads that changed last` : "threads"}.</p>
               {hasMore && <div><Button onClick={() => setLimit(limit + PAGE)}>Show older threads</Button></div>}
             </>
           );
@@ -87,12 +90,19 @@ function useRuns(limit: number) {
       const lists = await Promise.all([...threads.values()].map(({ thread_id: id, updated_at: changedAt, status }) => queries.query({
         queryKey: ["runs", id, changedAt, status],
         staleTime: status === "busy" ? 0 : Infinity,
-        queryFn: () => langgraph().runs.list(id, { limit: RUNS_PER_THREAD }) as Promise<StoredRun[]>,
+        queryFn: () => readRuns(id, status === "busy"),
       })));
       const runs = lists.flat().sort((one, other) => other.created_at.localeCompare(one.created_at));
       return { runs, hasMore: recent.length === limit };
     },
   });
+}
+
+/** The newest runs of a thread, and all active ones, which are older if many wait behind the running one. */
+async function readRuns(threadId: string, isBusy: boolean): Promise<StoredRun[]> {
+  const active = isBusy ? (["running", "pending"] as const).map((status) => ({ status, limit: MAX_ACTIVE })) : [];
+  const lists = await Promise.all([{ limit: RUNS_PER_THREAD }, ...active].map((options) => langgraph().runs.list(threadId, options)));
+  return [...new Map(lists.flat().map((run) => [run.run_id, run as StoredRun])).values()];
 }
 
 function RunTable({ title, runs, isQueue = false }: { title: string; runs: StoredRun[]; isQueue?: boolean }) {

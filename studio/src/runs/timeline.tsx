@@ -21,6 +21,7 @@ export function Waterfall({ timeline }: { timeline: Timeline }) {
       <div className="waterfall-scale hint" aria-hidden="true">
         <span>0</span><span>{duration(length / 2)}</span><span>{duration(length)}</span>
       </div>
+      {timeline.isCut && <p className="hint">Only the last {timeline.spans.length} steps are shown.</p>}
       <ol className="list">
         {timeline.spans.map((span) => (
           <li key={span.id}>
@@ -102,6 +103,8 @@ export interface Span {
 
 interface Timeline {
   end?: number;
+  /** There are more steps, which ran before these. */
+  isCut?: boolean;
   spans: Span[];
 }
 
@@ -257,9 +260,10 @@ function timelineOfCheckpoints(states: ThreadState[]): Timeline {
       status: task.error ? "error" : task.interrupts.length > 0 ? "interrupted" : next ? "success" : "running",
     }));
   });
-  return { spans, end: Math.max(0, ...states.map((state) => Date.parse(state.created_at ?? ""))) };
+  return { spans, isCut: states.length === MAX_STATES, end: Math.max(0, ...states.map((state) => Date.parse(state.created_at ?? ""))) };
 }
 
+const MAX_STATES = 200;
 const RETRY_MS = 1000;
 const GRACE_MS = 1000;
 
@@ -270,7 +274,7 @@ export function useTimeline(run: StoredRun | undefined): Timeline {
   const states = useQuery({
     queryKey: ["run-checkpoints", run?.run_id, run?.status],
     enabled: run !== undefined && !recorded,
-    queryFn: () => langgraph().threads.getHistory(run?.thread_id ?? "", { limit: 200, metadata: { run_id: run?.run_id } }),
+    queryFn: () => langgraph().threads.getHistory(run?.thread_id ?? "", { limit: MAX_STATES, metadata: { run_id: run?.run_id } }),
     refetchInterval: run && isActive(run) ? 1000 : false,
   });
   if (run === undefined) return { spans: [] };
@@ -280,9 +284,9 @@ export function useTimeline(run: StoredRun | undefined): Timeline {
 }
 
 /** A failed or cancelled run does not report the end of what it stopped. */
-function closedAt({ spans }: Timeline, end: number): Timeline {
+function closedAt({ spans, ...rest }: Timeline, end: number): Timeline {
   const statusOf = ({ status }: Span) => (status === "running" ? "interrupted" : status);
-  return { end, spans: spans.map((span) => ({ ...span, end: span.end ?? end, status: statusOf(span) })) };
+  return { ...rest, end, spans: spans.map((span) => ({ ...span, end: span.end ?? end, status: statusOf(span) })) };
 }
 
 function useThreadEvents(run: StoredRun | undefined): ThreadEvent[] {

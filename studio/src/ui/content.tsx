@@ -88,6 +88,8 @@ export function Markdown({ text }: { text: string }) {
 }
 
 function ExternalLink({ href, children }: { href?: string | undefined; children?: React.ReactNode }) {
+  // Markdown leaves no address of a link such as `javascript:`.
+  if (!href) return <span>{children}</span>;
   return <a href={href} target="_blank" rel="noreferrer noopener">{children}</a>;
 }
 

@@ -3,7 +3,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { isObject, type Json } from "../client";
 import { Button } from "./buttons";
-import { JsonEditor } from "./json";
+import { emptyOf, JsonEditor } from "./json";
 import { ErrorBox, Loading } from "./states";
 
 const SchemaForm = lazy(() => import("./schema_form"));
@@ -81,9 +81,12 @@ export function Form({ label, onSubmit, children, ...end }: FormProps) {
   );
 }
 
+/** A schema with one of these says which fields there are. */
+const FORMS = ["type", "properties", "enum", "anyOf", "oneOf", "allOf", "$ref"];
+
 interface SchemaInputProps extends EndProps {
   label: string;
-  /** Without a schema, the value is entered as JSON. */
+  /** Without a schema, or with one that says nothing, the value is entered as JSON. */
   schema: object | undefined;
   uiSchema?: Json;
   value?: unknown;
@@ -91,28 +94,29 @@ interface SchemaInputProps extends EndProps {
 }
 
 export function SchemaInput({ label, schema, uiSchema = {}, value: initial, onSubmit, ...end }: SchemaInputProps) {
-  const [value, setValue] = useState<unknown>(initial ?? (schema ? undefined : {}));
-  const [isJson, setJson] = useState(schema === undefined);
-  const { type, properties } = (schema ?? {}) as { type?: unknown; properties?: Json };
+  const isForm = schema !== undefined && FORMS.some((keyword) => keyword in schema);
+  const [value, setValue] = useState<unknown>(initial ?? (isForm ? undefined : {}));
+  const [isJson, setJson] = useState(!isForm);
+  const { type, properties = {} } = (schema ?? {}) as { type?: unknown; properties?: Json };
+  const hasToggle = isForm && (type !== "object" || Object.keys(properties).length > 0);
   const isUnfit = value === undefined || (type === "object" && !isObject(value));
   const toggle = () => {
     setJson(!isJson);
-    setValue(value ?? {});
+    if (schema) setValue(value ?? emptyOf(schema));
   };
   return (
     <section className="stack" aria-label={label}>
       <div className="row between">
         <h3>{label}</h3>
-        {properties && Object.keys(properties).length > 0 &&
-          <Button kind="quiet" onClick={toggle}>{isJson ? "As a form" : "As JSON"}</Button>}
+        {hasToggle && <Button kind="quiet" onClick={toggle}>{isJson ? "As a form" : "As JSON"}</Button>}
       </div>
-      {isJson || schema === undefined ? (
+      {isJson || !isForm ? (
         <Form {...end} isDisabled={end.isDisabled === true || isUnfit} onSubmit={() => onSubmit(value)}>
           <JsonEditor label={`${label} as JSON`} value={value} onChange={setValue} />
         </Form>
       ) : (
         <Suspense fallback={<Loading what="the form" />}>
-          <SchemaForm schema={schema} uiSchema={uiSchema} value={value} onChange={setValue} onSubmit={onSubmit}>
+          <SchemaForm label={label} schema={schema} uiSchema={uiSchema} value={value} onChange={setValue} onSubmit={onSubmit}>
             <FormEnd {...end} />
           </SchemaForm>
         </Suspense>

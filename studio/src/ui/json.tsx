@@ -1,6 +1,8 @@
 /** JSON as text: to read, and to edit with a message that names the mistake. */
 import { useId, useState } from "react";
 
+import type { Json } from "../client";
+
 interface JsonProps {
   label: string;
   value: unknown;
@@ -17,6 +19,13 @@ export function JsonSection({ label, value, isFolded = false }: JsonProps & { is
   return <section className="stack"><h3>{label}</h3>{view}</section>;
 }
 
+const EMPTY: Json = { object: {}, array: [], boolean: false, string: "" };
+
+/** The value of a form that nobody has filled in; null if it is no value of the schema. */
+export function emptyOf(schema: object): unknown {
+  return "type" in schema ? EMPTY[String(schema.type)] ?? null : null;
+}
+
 interface JsonEditorProps extends JsonProps {
   /** Receives each valid value, `undefined` while the text is no JSON. */
   onChange: (value: unknown) => void;
@@ -25,7 +34,7 @@ interface JsonEditorProps extends JsonProps {
 
 export function JsonEditor({ label, value, onChange, rows = 8 }: JsonEditorProps) {
   const id = useId();
-  const [text, setText] = useState(() => JSON.stringify(value ?? {}, null, 2));
+  const [text, setText] = useState(() => JSON.stringify(value === undefined ? {} : value, null, 2));
   const [problem, setProblem] = useState("");
   const edit = (edited: string) => {
     setText(edited);

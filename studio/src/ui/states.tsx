@@ -62,7 +62,8 @@ export function Loaded<T>({ query, what = "", isOurs = false, children }: Loaded
   if (query.data !== undefined) return <>{children(query.data)}</>;
   if (!query.isError) return <Loading what={what} />;
   if (!isOurs || errorStatus(query.error) !== 404) {
-    return <ErrorBox error={query.error} onRetry={() => void query.refetch()} />;
+    const isUnknown = errorText(query.error) === "Not Found";
+    return <ErrorBox error={isUnknown ? `The server does not know ${what || "it"}.` : query.error} onRetry={() => void query.refetch()} />;
   }
   return (
     <Empty title={`No ${what} here`}>

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from tests.fixtures.gated_app import Graph, chain, pass_gate
 from toolweave.graphs.agent_loop import build_agent_loop
@@ -120,6 +120,38 @@ async def ask(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"A table for {given['guests']}")]}
 
 
+ANSWERS: dict[str, dict[str, Any]] = {
+    "boolean": {"type": "boolean"},
+    "string": {"type": "string"},
+    "anything": {},
+    "confirm": {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]},
+}
+
+
+async def ask_for(state: MessagesState) -> dict[str, Any]:
+    """Ask for a value of the schema that the message names."""
+    schema = ANSWERS[state["messages"][-1].text]
+    given = interrupt({"question": "What is it?", "response_schema": schema})
+    return {"messages": [AIMessage(f"It is {given!r}")]}
+
+
+class Inner(BaseModel):
+    name: str = "leaf"
+    child: "Inner | None" = None
+
+
+class Tree(BaseModel):
+    title: str
+    inner: Inner
+    either: int | str | None = None
+    loud: bool | None = None
+    log: list[str] = Field(default_factory=list)
+
+
+async def describe_tree(state: Tree) -> dict[str, Any]:
+    return {"log": [f"{state.title}, {state.inner.name}"]}
+
+
 async def stumble(state: MessagesState) -> dict[str, Any]:
     """Fail the first time for each message."""
     text = state["messages"][-1].text
@@ -188,6 +220,8 @@ def pair() -> Graph:
 
 both = pair()
 form = chain(MessagesState, ("ask", ask))
+ask_value = chain(MessagesState, ("ask_for", ask_for))
+tree = chain(Tree, ("describe_tree", describe_tree))
 retry = chain(MessagesState, ("stumble", stumble))
 files = chain(MessagesState, ("describe", describe))
 middleware = chain(MessagesState, ("supervise", supervise))

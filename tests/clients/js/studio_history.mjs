@@ -97,6 +97,13 @@ browserScenario("a long history loads older checkpoints on request, and an inter
   assert.equal(await entries(page).count(), 40);
   await page.getByRole("button", { name: "Show older checkpoints" }).click();
   await entries(page).nth(47).waitFor();
+  // A link to a checkpoint that is not listed yet, compared with another one.
+  const states = await sdk.threads.getHistory(long, { limit: 48 });
+  const [oldest, other] = [states.at(-2), states.at(-3)].map((state) => state.checkpoint.checkpoint_id);
+  await page.goto(`${STUDIO}/history/${long}?checkpoint=${oldest}&with=${other}`);
+  await page.getByText(oldest).waitFor();
+  await page.getByRole("region", { name: "Differences" }).waitFor();
+  assert.equal(await page.getByLabel("Compare with").inputValue(), other);
   await checkAccessibility(page);
 }, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
 

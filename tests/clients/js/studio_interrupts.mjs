@@ -97,6 +97,39 @@ browserScenario("an interrupt with a response_schema is a form", async (page) =>
   await answered(page, "A table for 3");
 });
 
+browserScenario("a form that nobody fills in sends the empty value of its schema", async (page) => {
+  for (const [schema, given] of [["boolean", "False"], ["string", "''"], ["confirm", "{'sure': False}"]]) {
+    await ask(page, "ask_value", schema);
+    await page.getByRole("button", { name: "Send answer" }).waitFor();
+    await checkAccessibility(page);
+    await page.getByRole("button", { name: "Send answer" }).click();
+    await answered(page, `It is ${given}`);
+  }
+});
+
+browserScenario("an answer of any schema is entered as JSON", async (page) => {
+  await ask(page, "ask_value", "anything");
+  await page.getByLabel("Answer as JSON").fill("[1]");
+  await page.getByRole("button", { name: "Send answer" }).click();
+  await answered(page, "It is [1]");
+  await ask(page, "ask_value", "boolean");
+  await page.getByRole("region", { name: "Answer" }).getByRole("button", { name: "As JSON" }).click();
+  await page.getByLabel("Answer as JSON").fill("true");
+  await page.getByRole("button", { name: "Send answer" }).click();
+  await answered(page, "It is True");
+});
+
+browserScenario("a form with choices that refer to other schemas starts a run", async (page) => {
+  await page.goto(`${STUDIO}/chat?assistant=tree`);
+  await page.getByLabel("Title").fill("oak");
+  const choices = page.getByLabel(/^Kind/);
+  assert.equal(await choices.count(), 3);
+  for (const choice of await choices.all()) await choice.selectOption({ index: 0 });
+  await checkAccessibility(page);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("oak, leaf").waitFor();
+});
+
 browserScenario("any other interrupt is answered with JSON, also one from before the page was opened", async (page) => {
   const { thread_id: threadId } = await client.threads.create();
   await client.runs.wait(threadId, "approve", { input: human("hello") });

@@ -35,6 +35,25 @@ browserScenario("runs of all threads are listed, those that wait in the order of
   for (const run of [first, second, third]) await ended.locator(`[data-run="${run.run_id}"]`).getByText("success").waitFor();
 });
 
+browserScenario("active runs are listed however many wait behind them and however many threads are newer", async (page) => {
+  const gate = newGate();
+  const { thread_id: thread } = await sdk.threads.create();
+  const first = await sdk.runs.create(thread, "talk", { input: human(`hold ${gate.word}`) });
+  await gate.reached();
+  const waiting = [];
+  for (let n = 0; n < 25; n += 1) waiting.push(await sdk.runs.create(thread, "count", { input: { n } }));
+  for (let n = 0; n < 25; n += 1) await sdk.threads.create();
+  await page.goto(`${STUDIO}/runs?status=running`);
+  await row(page, first).waitFor();
+  await page.getByLabel("Status").selectOption("pending");
+  await row(page, waiting.at(-1)).getByText("25.", { exact: true }).waitFor();
+  await sdk.runs.cancelMany({ threadId: thread, runIds: waiting.map((run) => run.run_id) });
+  await gate.open();
+  await sdk.runs.join(thread, first.run_id);
+  await page.getByLabel("Status").selectOption("timeout");
+  await page.getByText("the 25 threads that changed last").waitFor();
+});
+
 browserScenario("a filter by status is part of the link", async (page) => {
   const { thread_id: thread } = await sdk.threads.create();
   await sdk.runs.wait(thread, "broken", { input: { n: 1 }, raiseError: false });
@@ -98,4 +117,5 @@ browserScenario("a run that is rolled back is gone from the list", async (page) 
   assert.deepEqual(await sdk.runs.list(run.thread_id), []);
 }, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
 
-await runScenarios();
+// One at a time: each sees the queue of all threads.
+await runScenarios({ atOnce: 1 });
