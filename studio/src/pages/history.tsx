@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { isObject, langgraph, startRun, type ThreadInfo, useChange, useThread, useThreads } from "../client";
+import { isObject, type Json, langgraph, startRun, type ThreadInfo, useChange, useThread, useThreads } from "../client";
 import "./history.css";
 import {
   Ago, Badge, Button, CheckBox, DialogButton, Empty, ErrorBox, Form, Head, JsonEditor, JsonSection, JsonView, Loaded,
