@@ -137,8 +137,10 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const send = (written: Json) => {
     const input = lost.length === 0 ? written : { ...written, messages: [...lost, ...messagesIn(written)] };
     // The protocol takes the input of a waiting thread for an answer, unless the run starts from a named checkpoint.
-    const checkpoint = viewed ?? (waiting.length > 0 ? checkpoints[0]?.id : undefined);
-    void run(input, checkpoint === undefined ? undefined : { checkpoint, base: messages });
+    const fork = (checkpoint: string) => void run(input, { checkpoint, base: messages });
+    if (viewed !== undefined) fork(viewed);
+    else if (waiting.length === 0) void run(input);
+    else action.mutate(async () => fork((await client.threads.getState(threadId ?? "")).checkpoint.checkpoint_id ?? ""));
   };
   const answer = (answers: Json) => {
     setStartedAt(now());
