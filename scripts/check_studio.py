@@ -1,4 +1,4 @@
-"""Refuse built files of the studio that other sources than the present ones made, or that are too large."""
+"""Refuse a studio that was built from other sources than the present ones, or that is too large."""
 
 import gzip
 import hashlib
@@ -14,6 +14,9 @@ DIST = STUDIO / "dist"
 ASSETS = DIST / "assets"
 # Bytes as the server compresses the files; the first load is that of the chat page.
 FIRST_LOAD_BYTES, TOTAL_BYTES = 300_000, 600_000
+# Lines of TypeScript without tests, blank lines and comments.
+MAX_CODE_LINES = 4_500
+COMMENT = re.compile(r"^\s*(/\*.*?\*/|//[^\n]*)\s*$", re.DOTALL | re.MULTILINE)
 # As in studio/vite.config.ts, which writes the manifest.
 SOURCE = re.compile(r"(index\.html|package-lock\.json|tsconfig\.json|vite\.config\.ts|(src|public)/.+)")
 
@@ -25,6 +28,13 @@ def source_hashes() -> dict[str, str]:
     names = [name for name in listing.stdout.splitlines() if SOURCE.fullmatch(name) and ".test." not in name]
     paths = {name: STUDIO / name for name in sorted(names)}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path.exists()}
+
+
+def code_lines() -> int:
+    """Count the lines of code of the sources in TypeScript."""
+    files = [file for file in STUDIO.glob("src/**/*.ts*") if ".test." not in file.name]
+    texts = [COMMENT.sub("", file.read_text(encoding="utf-8")) for file in files]
+    return sum(bool(line.strip()) for text in texts for line in text.splitlines())
 
 
 def compressed_bytes(files: Iterable[Path]) -> int:
@@ -54,6 +64,8 @@ def problems() -> Iterator[str]:
     for label, files, limit in (("first load", first_load(), FIRST_LOAD_BYTES), ("all", all_files, TOTAL_BYTES)):
         if (size := compressed_bytes(files)) > limit:
             yield f"studio/dist ({label}): {size} bytes compressed, the limit is {limit}"
+    if (lines := code_lines()) > MAX_CODE_LINES:
+        yield f"studio/src has {lines} lines of TypeScript, the limit is {MAX_CODE_LINES}"
 
 
 def main() -> int:
