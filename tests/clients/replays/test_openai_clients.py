@@ -1,4 +1,4 @@
-"""What Open WebUI 0.6 and llm 0.27 send to an OpenAI-compatible server, request by request (S-09)."""
+"""What llm 0.36 was recorded to send to an OpenAI-compatible server, and what Open WebUI 0.6 is known to (S-09)."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ OPEN_WEBUI = {
 }
 LLM = {
     "authorization": "Bearer DUMMY_KEY",
-    "user-agent": "OpenAI/Python 1.109.1",
+    "user-agent": "OpenAI/Python 3.57.0",
     "x-stainless-lang": "python",
     "content-type": "application/json",
 }
