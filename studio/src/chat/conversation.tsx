@@ -68,6 +68,7 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const [fork, setFork] = useState<Fork>();
   const [sent, setSent] = useState(0);
   const attempt = useRef<Attempt>(undefined);
+  const own = useRef<{ client: unknown; runId: string }>(undefined);
   const stream = useStream({
     client,
     ...useTransport(token),
@@ -78,7 +79,8 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
       setUnsaved(id);
       onThread(id);
     },
-    onCreated: () => {
+    onCreated: ({ runId }) => {
+      own.current = { client, runId };
       unconfirmed.delete(attempt.current?.threadId);
       setUnsaved(undefined);
       setSent((count) => count + 1);
@@ -160,7 +162,9 @@ export function Conversation({ threadId, assistant, inputSchema, viewed, onThrea
   const stop = async () => {
     await stream.stop();
     // The stream knows only a run that it started itself.
-    const runs = (await client.runs.list(threadId ?? "", { limit: MAX_ACTIVE_RUNS })).filter(isActive);
+    const found = await client.runs.list(threadId ?? "", { limit: MAX_ACTIVE_RUNS });
+    const known = own.current?.client === client ? own.current.runId : undefined;
+    const runs = found.filter((each) => isActive(each) && each.run_id !== known);
     if (runs.length > 0) await client.runs.cancelMany({ threadId: threadId ?? "", runIds: runs.map((each) => each.run_id) });
   };
 
