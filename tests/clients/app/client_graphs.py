@@ -106,7 +106,8 @@ async def keep(state: Memory, runtime: Runtime[None]) -> Memory:
 async def hand_out(state: MessagesState) -> dict[str, Any]:
     text = state["messages"][-1].text
     names = ("first", "second")
-    args = {name: {"subagent_type": "worker", "description": text} for name in names}
+    # The SDK finds the call of a worker by its description.
+    args = {name: {"subagent_type": "worker", "description": f"{text} for {name}"} for name in names}
     calls = [{"name": "task", "args": args[name], "id": f"call-{name}"} for name in names]
     return {"messages": [AIMessage("", id="handed-out", tool_calls=calls)]}
 

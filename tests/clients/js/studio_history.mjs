@@ -49,7 +49,7 @@ browserScenario("an edited state is a branch, and a run from there goes on with 
   await checkAccessibility(page);
   await page.getByRole("button", { name: "Save as new checkpoint" }).click();
   await page.getByRole("heading", { name: "Step 2 (update)" }).waitFor();
-  assert.equal(await page.locator('.history-timeline [data-lane="1"]').count(), 1);
+  await page.locator('.history-timeline [data-lane="1"]').waitFor();
   await page.getByRole("button", { name: "Run from here" }).click();
   await page.getByText("Continue with double").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Start run" }).click();

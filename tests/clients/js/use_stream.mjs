@@ -279,7 +279,7 @@ scenario("a subagent's messages are shown separately, while it works and after t
   await gate.open();
   await submitting;
   await hook.until(finished);
-  const answers = ["first: one two", "second: one two"];
+  const answers = ["first: one two for first", "second: one two for second"];
   assert.deepEqual(contents(hook.shown()).slice(2, 4), answers);
   hook.unmount();
   const again = mounted(options, read);
